@@ -1,20 +1,16 @@
 /* test_postgres.c - the PostgreSQL driver when things go wrong: connections that are cut at any
  * point, a server that is killed, conflicts, a full disk, and names that look like SQL. What was
  * acknowledged is there once; what failed is there at most once. */
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "pg_proxy.h"
 #include "pg_server.h"
 #include "store/lease.h"
 #include "store_test.h"
 
-#define CUTS 40
 #define THREADS 4
 #define SAVES 150
 
@@ -72,168 +68,191 @@ save(struct qp_context *c, const char *text, struct qp_err *err)
   return rc;
 }
 
-/* ---- a proxy that cuts connections ---- */
+/* ---- connections that are cut ---- */
 
-static struct {
-  char dir[128];
-  char to[300];
-  int listener;
-  atomic_int budget; /* pieces that still pass; -1: all */
-  atomic_bool after; /* the last piece passes, and its answer does not */
-  atomic_bool stop;
-  atomic_int cuts;
-  pthread_t thread;
-} proxy;
-
-static int
-socket_at(const char *path, bool listens)
+static enum qp_rc
+pass_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
-  struct sockaddr_un a = { .sun_family = AF_UNIX };
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-  (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-  if (listens ? bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 16)
-              : connect(fd, (struct sockaddr *)&a, sizeof(a))) {
-    (void)close(fd);
-    return -1;
-  }
-  return fd;
-}
-
-/* Passes what can be read from one side to the other. False: the connection is to be closed. */
-static bool
-pass(int from, int to)
-{
-  char buf[4096];
-  ssize_t n = read(from, buf, sizeof(buf));
-  int left = atomic_load(&proxy.budget);
-
-  if (n <= 0)
-    return false;
-  if (left == 0) {
-    if (atomic_load(&proxy.after))
-      (void)!write(to, buf, (size_t)n);
-    atomic_store(&proxy.budget, -1);
-    atomic_fetch_add(&proxy.cuts, 1);
-    return false;
-  }
-  if (left > 0)
-    atomic_fetch_sub(&proxy.budget, 1);
-  for (ssize_t at = 0; at < n;) {
-    ssize_t w = write(to, buf + at, (size_t)(n - at));
-
-    if (w < 0)
-      return false;
-    at += w;
-  }
-  return true;
-}
-
-static void *
-run_proxy(void *arg)
-{
-  struct pollfd fds[65] = { { .fd = proxy.listener, .events = POLLIN } };
-  nfds_t count = 1; /* pairs follow the listener */
-
   (void)arg;
-  while (!atomic_load(&proxy.stop)) {
-    if (poll(fds, count, 20) <= 0)
-      continue;
-    for (nfds_t i = 1; i < count; i += 2) {
-      bool ok = true;
-
-      if (fds[i].revents)
-        ok = pass(fds[i].fd, fds[i + 1].fd);
-      if (ok && fds[i + 1].revents)
-        ok = pass(fds[i + 1].fd, fds[i].fd);
-      if (!ok) {
-        (void)close(fds[i].fd);
-        (void)close(fds[i + 1].fd);
-        fds[i] = fds[count - 2];
-        fds[i + 1] = fds[count - 1];
-        count -= 2;
-        i -= 2;
-      }
-    }
-    if (fds[0].revents && count + 2 <= 65) {
-      int client = accept(proxy.listener, NULL, NULL);
-      int server = socket_at(proxy.to, false);
-
-      if (client >= 0 && server >= 0) {
-        fds[count++] = (struct pollfd){ .fd = client, .events = POLLIN };
-        fds[count++] = (struct pollfd){ .fd = server, .events = POLLIN };
-      }
-    }
-  }
-  for (nfds_t i = 0; i < count; i++)
-    (void)close(fds[i].fd);
-  return NULL;
+  (void)info;
+  (void)json;
+  return QP_OK;
 }
 
-static void
-start_proxy(char *out, size_t size)
+static enum qp_rc
+count_line(void *arg, struct qp_bytes json)
 {
-  const char *host = strstr(url, "host=") + 5;
-  char path[200];
-
-  (void)snprintf(proxy.dir, sizeof(proxy.dir), "/tmp/quipu-proxy-XXXXXX");
-  assert_non_null(mkdtemp(proxy.dir));
-  (void)snprintf(path, sizeof(path), "%s/.s.PGSQL.5432", proxy.dir);
-  (void)snprintf(proxy.to, sizeof(proxy.to), "%s/.s.PGSQL.5432", host);
-  proxy.listener = socket_at(path, true);
-  assert_true(proxy.listener >= 0);
-  atomic_store(&proxy.budget, -1);
-  atomic_store(&proxy.stop, false);
-  assert_int_equal(pthread_create(&proxy.thread, NULL, run_proxy, NULL), 0);
-  (void)snprintf(out, size, "%.*s%s", (int)(host - url), url, proxy.dir);
+  (void)json;
+  (*(int *)arg)++;
+  return QP_OK;
 }
 
-static void
-stop_proxy(void)
-{
-  atomic_store(&proxy.stop, true);
-  (void)pthread_join(proxy.thread, NULL);
-  (void)unlink(pathf("%s/.s.PGSQL.5432", proxy.dir));
-  (void)rmdir(proxy.dir);
-}
-
-/* The connection is cut before or after each of the pieces that a save sends and receives. The
- * driver finds out what is stored, and sends again what is not. */
-static void
-test_connections_are_cut_anywhere(void **state)
-{
-  char through[1100];
-  char want[CUTS * 8] = "";
-  char text[16];
-  size_t len = 0;
-  struct qp_store *s;
-  struct qp_context *c;
+struct busy {
+  struct qp_store *store;
+  struct qp_context *context;
   struct qp_uuid id;
+  int messages, lines, branches;
+  char through[1100]; /* the proxy */
+};
+
+static enum qp_rc
+do_save(struct busy *b, struct qp_err *err)
+{
+  char text[16];
+
+  (void)snprintf(text, sizeof(text), "m%d", b->messages++);
+  return save(b->context, text, err);
+}
+
+static enum qp_rc
+do_fork(struct busy *b, struct qp_err *err)
+{
+  char name[16];
+
+  (void)snprintf(name, sizeof(name), "b%d", b->branches++);
+  return qp_branch_fork(b->context, name, "main", NULL, err);
+}
+
+static enum qp_rc
+do_rename(struct busy *b, struct qp_err *err)
+{
+  return qp_branch_rename(b->context, "b0", "z", err);
+}
+
+static enum qp_rc
+undo_rename(struct busy *b, struct qp_err *err)
+{
+  return qp_branch_rename(b->context, "z", "b0", err);
+}
+
+static enum qp_rc
+do_drop(struct busy *b, struct qp_err *err)
+{
+  char name[16];
+
+  (void)snprintf(name, sizeof(name), "b%d", --b->branches);
+  return qp_branch_delete(b->context, name, err);
+}
+
+static enum qp_rc
+do_append(struct busy *b, struct qp_err *err)
+{
+  char json[64];
+  int n = snprintf(json, sizeof(json), "{\"role\":\"user\",\"content\":\"s%d\"}", b->lines++);
+
+  return qp_session_append(b->store, "day", (struct qp_bytes){ json, (size_t)n }, err);
+}
+
+static enum qp_rc
+do_prompt(struct busy *b, struct qp_err *err)
+{
+  return qp_prompt_update(
+      b->store, &(struct qp_prompt){ .id = "calm", .content = b->lines % 2 ? "x" : "y" }, err);
+}
+
+/* In a store that has nothing in its memory yet. A store whose first connection is cut cannot be
+ * opened; the second time it can. */
+static enum qp_rc
+do_read(struct busy *b, struct qp_err *err)
+{
+  struct qp_store_options o = { .size = sizeof(o) };
+  struct qp_store *s = NULL;
+  struct qp_context *c = NULL;
+  enum qp_rc rc = qp_store_open(b->through, &o, &s, err);
+
+  if (rc == QP_IO)
+    rc = qp_store_open(b->through, &o, &s, err);
+  if (!rc)
+    rc = qp_context_open(s, &b->id, 0, &c, err);
+  if (!rc)
+    rc = qp_messages_last(c, NULL, 3, pass_message, NULL, err);
+  qp_context_close(c);
+  qp_store_close(s);
+  return rc;
+}
+
+static enum qp_rc
+do_create(struct busy *b, struct qp_err *err)
+{
+  struct qp_context_spec spec = { .size = sizeof(spec), .model_id = "m" };
+  struct qp_context *c = NULL;
+  enum qp_rc rc = qp_context_create(b->store, &spec, &c, err);
+  struct qp_uuid id = rc ? b->id : qp_context_id(c);
+
+  qp_context_close(c);
+  return rc ? rc : qp_context_delete(b->store, &id, err);
+}
+
+/* Cuts the connection behind every message of the protocol that a deed needs, or every `step`th in
+ * the short form, until it needs fewer. Returns how often it was cut. */
+static int
+cut_everywhere(struct busy *b, int step, enum qp_rc (*act)(struct busy *b, struct qp_err *err),
+               enum qp_rc (*undo)(struct busy *b, struct qp_err *err))
+{
+  int cuts = 0;
+
+  if (getenv("QUIPU_TEST_LONG"))
+    step = 1;
+
+  for (int direction = PG_TO_SERVER; direction <= PG_TO_CLIENT; direction++)
+    for (int passed = 0, was_cut = 1; was_cut; passed += step) {
+      pg_proxy_cut((enum pg_direction)direction, passed);
+      OK(act(b, &failure));
+      was_cut = pg_proxy_calm();
+      cuts += was_cut;
+      if (undo)
+        OK(undo(b, &failure));
+    }
+  return cuts;
+}
+
+/* Wherever it happens, the driver finds out what is stored, and sends again what is not. */
+static void
+test_connections_are_cut_at_every_statement(void **state)
+{
+  char *want = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&want, &size);
+  struct busy b = { .messages = 0 };
+  int lines = 0;
 
   (void)state;
   if (is_missing())
     skip();
-  start_proxy(through, sizeof(through));
-  s = open_at(through);
-  c = create(s, &id);
-  for (int i = 0; i < CUTS; i++) {
-    (void)snprintf(text, sizeof(text), "m%d", i);
-    atomic_store(&proxy.after, i % 2 == 1);
-    atomic_store(&proxy.budget, i / 4);
-    OK(save(c, text, &failure));
-    atomic_store(&proxy.budget, -1);
-    len += (size_t)snprintf(want + len, sizeof(want) - len, "%s%s", i ? " " : "", text);
-  }
-  assert_true(atomic_load(&proxy.cuts) > 5);
-  expect_texts(c, NULL, want);
-  qp_context_close(c);
-  qp_store_close(s);
-  stop_proxy();
-  s = open_at(url);
-  OK(qp_context_open(s, &id, 0, &c, &failure));
-  expect_texts(c, NULL, want);
-  qp_context_close(c);
-  qp_store_close(s);
+  pg_proxy_start(url, b.through, sizeof(b.through));
+  b.store = open_at(b.through);
+  b.context = create(b.store, &b.id);
+  OK(qp_session_create(
+      b.store, &(struct qp_session_spec){ .size = sizeof(struct qp_session_spec), .id = "day" },
+      NULL, &failure));
+  OK(qp_prompt_create(b.store, &(struct qp_prompt){ .id = "calm", .content = "c" }, NULL,
+                      &failure));
+  /* At least BEGIN, guards, inserts, COMMIT, and their answers. */
+  assert_true(cut_everywhere(&b, 1, do_save, NULL) > 20);
+  assert_true(cut_everywhere(&b, 3, do_fork, NULL) > 10);
+  assert_true(cut_everywhere(&b, 3, do_rename, undo_rename) > 10);
+  assert_true(cut_everywhere(&b, 3, do_drop, do_fork) > 10);
+  assert_true(cut_everywhere(&b, 3, do_append, NULL) > 10);
+  assert_true(cut_everywhere(&b, 3, do_prompt, NULL) > 10);
+  assert_true(cut_everywhere(&b, 11, do_read, NULL) > 10);
+  assert_true(cut_everywhere(&b, 5, do_create, NULL) > 10);
+  qp_context_close(b.context);
+  qp_store_close(b.store);
+  pg_proxy_stop();
+  b.store = open_at(url);
+  OK(qp_context_open(b.store, &b.id, 0, &b.context, &failure));
+  for (int i = 0; i < b.messages; i++)
+    (void)fprintf(out, "%sm%d", i ? " " : "", i);
+  (void)fclose(out);
+  expect_texts(b.context, NULL, want);
+  free(want);
+  assert_string_equal(pg_ask("SELECT count(*) FROM quipu.contexts"), "1");
+  assert_int_equal(atoi(pg_ask("SELECT count(*) FROM quipu.messages")), b.messages);
+  assert_int_equal(atoi(pg_ask("SELECT count(*) FROM quipu.branches")), b.branches + 1);
+  OK(qp_session_read(b.store, "day", UINT64_MAX, count_line, &lines, NULL, &failure));
+  assert_int_equal(lines, b.lines);
+  qp_context_close(b.context);
+  qp_store_close(b.store);
 }
 
 /* ---- errors that the database reports ---- */
@@ -686,7 +705,7 @@ int
 main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(test_connections_are_cut_anywhere, begin),
+    cmocka_unit_test_setup(test_connections_are_cut_at_every_statement, begin),
     cmocka_unit_test_setup(test_conflicts_are_tried_again, begin),
     cmocka_unit_test_setup(test_a_full_disk_fails_one_commit, begin),
     cmocka_unit_test_setup(test_a_server_that_is_behind_is_refused, begin),
