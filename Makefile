@@ -42,6 +42,7 @@ bench: deps-bench build/.with-bench ## run the benchmarks
 	@if [ -x "$${QUIPU_CHROMIUM:-/usr/bin/chromium}" ] && [ -d node_modules/playwright-core ]; then \
 	  node bench/web.mjs; else echo "bench: the web page is not measured: Chromium or playwright-core is missing"; fi
 	@node bench/faces.mjs
+	@node bench/postgres.mjs
 
 lint: deps-lint all ## format, static analysis, layers, headers, symbols, contract
 	@tools/lint
