@@ -1,6 +1,8 @@
-/* compact_run.c - 5,000 turns of one conversation with the demo model and a small window, by the
- * engine itself: how often it is compacted, whether what is sent only grows in between, and how
- * long a turn takes that crosses the threshold. */
+/* compact_run.c - long conversations with the demo model and a small window, by the engine itself:
+ *
+ *   5,000 turns    how often they are compacted, whether what is sent only grows in between, and
+ *                  whether a turn costs more the longer the conversation is
+ *   pairs          what a turn costs that crosses the threshold when the summary was prepared */
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +15,21 @@
 
 #define TURNS 5000
 #define TURNS_QUICK 300
-#define TURNS_OF_PEOPLE 600
-#define PATIENCE 2000 /* ms that a person takes at most to type while a summary is prepared */
+#define PARTS 5 /* of a long conversation, compared with each other */
+#define PAIRS 200
+#define PAIRS_QUICK 5
+#define PAIR_TURNS 200 /* more than a window has room for */
+#define PATIENCE 30000 /* ms that a summary may take */
 #define WINDOW 8000
 #define ANSWER "Noted: a cord with its knots, and the number that they stand for."
 #define MODELS                                                                  \
   "[{\"id\":\"demo\",\"provider\":\"demo\",\"window\":8000,\"max_output\":400," \
   "\"input_price\":0,\"output_price\":0}]"
 
+/* One conversation. */
 struct run {
-  struct qp_store *store;
-  struct qp_context *context;
   struct qp_engine *engine;
+  struct qp_context *context;
   struct qp_subscription *subscription;
   struct qp_uuid id;
   sem_t done;
@@ -34,9 +39,7 @@ struct run {
   unsigned changed; /* views that do not begin with the one before, though nothing was compacted */
   int64_t tokens;   /* that came */
   char *view;       /* the messages that were sent last */
-  double plain[TURNS], crossing[TURNS], before[TURNS]; /* seconds of turns; see report_wait() */
-  size_t plain_count, crossing_count;
-  double last; /* seconds of the last turn */
+  double took;      /* seconds of the last turn */
 };
 
 static void
@@ -98,11 +101,9 @@ messages_of(struct run *r)
 static void
 turn(struct run *r, unsigned n)
 {
-  unsigned before = r->compactions;
   char text[600];
   size_t len = (size_t)snprintf(text, sizeof(text), "Note %u:", n);
-  double start, took;
-  char *view;
+  double start;
 
   for (unsigned i = 0; len + 20 < sizeof(text); i++)
     len +=
@@ -111,43 +112,122 @@ turn(struct run *r, unsigned n)
                qp__count_text((struct qp_bytes){ ANSWER, strlen(ANSWER) });
   start = bench_now();
   send_text(r, text);
-  took = bench_now() - start;
-  if (r->compactions > before) {
-    r->before[r->crossing_count] = r->last;
-    r->crossing[r->crossing_count++] = took;
-  } else {
-    r->plain[r->plain_count++] = took;
-  }
-  r->last = took;
-  view = messages_of(r);
-  r->changed += r->view && r->compactions == before && strncmp(view, r->view, strlen(r->view)) != 0;
-  qp_free(r->view);
-  r->view = view;
+  r->took = bench_now() - start;
 }
 
-static void
-begin(struct run *r)
+static struct qp_engine *
+start_engine(struct qp_store *store)
 {
-  struct qp_context_spec spec = { .size = sizeof(spec),
-                                  .model_id = "demo/demo",
-                                  .compaction_json = "{\"recall_tokens\":0}" };
   struct qp_engine_options options = {
     .size = sizeof(options),
     .models_json = MODELS,
     .demo_script = "{\"interval_ms\":0,\"steps\":[{\"match\":\"*\",\"play\":[{\"text\":"
                    "\"" ANSWER "\"}]}]}",
   };
+  struct qp_engine *engine = NULL;
   struct qp_err err = { QP_OK, "" };
 
+  bench_ok(qp_engine_start(store, &options, &engine, &err), &err, "the engine");
+  return engine;
+}
+
+static void
+begin(struct run *r, struct qp_store *store, struct qp_engine *engine, const char *compaction)
+{
+  struct qp_context_spec spec = { .size = sizeof(spec),
+                                  .model_id = "demo/demo",
+                                  .compaction_json = compaction };
+  struct qp_err err = { QP_OK, "" };
+
+  memset(r, 0, sizeof(*r));
+  r->engine = engine;
   if (sem_init(&r->done, 0, 0))
     bench_die("no semaphore");
-  bench_ok(qp_store_open("memory:", NULL, &r->store, &err), &err, "the store");
-  bench_ok(qp_context_create(r->store, &spec, &r->context, &err), &err, "the context");
+  bench_ok(qp_context_create(store, &spec, &r->context, &err), &err, "the context");
   r->id = qp_context_id(r->context);
-  bench_ok(qp_engine_start(r->store, &options, &r->engine, &err), &err, "the engine");
-  bench_ok(qp_engine_subscribe(r->engine, &r->id, 0, on_event, r, &r->subscription, &err), &err,
+  bench_ok(qp_engine_subscribe(engine, &r->id, 0, on_event, r, &r->subscription, &err), &err,
            "the events");
 }
+
+static void
+end(struct run *r)
+{
+  qp_engine_unsubscribe(r->subscription);
+  qp_engine_release(r->engine, &r->id);
+  qp_context_close(r->context);
+  qp_free(r->view);
+  (void)sem_destroy(&r->done);
+}
+
+/* ---- 5,000 turns ---- */
+
+/* Whether the view only grows between two compactions. */
+static void
+compare_view(struct run *r, unsigned before)
+{
+  char *view = messages_of(r);
+
+  r->changed += r->view && r->compactions == before && strncmp(view, r->view, strlen(r->view)) != 0;
+  qp_free(r->view);
+  r->view = view;
+}
+
+static double
+cpu_seconds(void)
+{
+  struct timespec t;
+
+  (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* CPU time, because the work for a compaction is done beside the turns, and because other programs
+ * may run. */
+static void
+report_long_run(struct bench_compact *b, unsigned turns)
+{
+  struct qp_store *store = NULL;
+  struct qp_err err = { QP_OK, "" };
+  double cpu[PARTS], share;
+  struct run r;
+
+  bench_ok(qp_store_open("memory:", NULL, &store, &err), &err, "the store");
+  begin(&r, store, start_engine(store), "{\"recall_tokens\":0}");
+  for (unsigned part = 0; part < PARTS; part++) {
+    double start = cpu_seconds();
+
+    for (unsigned n = part * (turns / PARTS); n < (part + 1) * (turns / PARTS); n++) {
+      unsigned before = r.compactions;
+
+      turn(&r, n);
+      compare_view(&r, before);
+    }
+    cpu[part] = cpu_seconds() - start;
+    bench_say("%u turns %.2f ms", (part + 1) * (turns / PARTS), 1e3*cpu[part]/(turns/PARTS));
+  }
+  end(&r);
+  qp_engine_stop(r.engine);
+  qp_store_close(store);
+  share = 100.0 * (double)r.tokens / r.compactions / WINDOW;
+  (void)fprintf(b->details,
+                "| turns | window | compactions | new tokens of a compaction, share of the window "
+                "| changed beginnings in between |\n|---|---|---|---|---|\n"
+                "| %u | %d | %u | %.0f %% | %u |\n\n"
+                "| turns | CPU time of a turn and of what is done for it |\n|---|---|\n",
+                turns, WINDOW, r.compactions, share, r.changed);
+  for (unsigned part = 0; part < PARTS; part++)
+    (void)fprintf(b->details, "| %u to %u | %.2f ms |\n", part * (turns / PARTS) + 1,
+                  (part + 1) * (turns / PARTS), 1e3 * cpu[part] / (turns / PARTS));
+  (void)fprintf(b->details, "\n");
+  bench_compact_row(b, "new tokens between compactions, share of the window", "at least 20 %",
+                    share >= 20, "%.0f %%, %u turns", share, turns);
+  bench_compact_row(b, "beginnings that changed between compactions", "0", r.changed == 0, "%u",
+                    r.changed);
+  bench_compact_row(b, "CPU time of a turn, the last fifth of these and the first", "at most 1.2",
+                    cpu[PARTS - 1] <= 1.2 * cpu[0], "%.2f", cpu[PARTS - 1] / cpu[0]);
+}
+
+/* ---- pairs ---- */
 
 static size_t
 count_records(const struct run *r)
@@ -176,38 +256,54 @@ fill_of(const struct run *r)
   return 100 * used / WINDOW;
 }
 
-/* A person types for a moment, longer when a summary is being prepared. Each compaction leaves two
- * records: the prepared one and the one that took it over. */
+/* Waits until the summary is stored that is prepared from 70 % on. */
 static void
-type(const struct run *r)
+await_summary(const struct run *r)
 {
-  const struct timespec moment = { .tv_nsec = 2000000 };
+  const struct timespec moment = { .tv_nsec = 1000000 };
 
-  (void)nanosleep(&moment, NULL);
-  for (int ms = 0; ms < PATIENCE && fill_of(r) >= 72 && count_records(r) % 2 == 0; ms += 2)
+  for (int ms = 0; fill_of(r) >= 72 && !count_records(r); ms++) {
+    if (ms > PATIENCE)
+      bench_die("no summary was prepared");
     (void)nanosleep(&moment, NULL);
+  }
 }
 
-/* The caller frees it. */
-static struct run *
-converse(unsigned turns, bool types)
-{
-  struct run *r = bench_alloc(sizeof(*r));
+struct waits {
+  double crossing[PAIRS], before[PAIRS]; /* seconds more than the peer's turn took */
+  double peer[PAIRS];                    /* seconds of the peer's turn */
+  size_t count;
+};
 
-  memset(r, 0, sizeof(*r));
-  begin(r);
-  for (unsigned n = 0; n < turns; n++) {
-    turn(r, n);
-    if (types)
-      type(r);
+/* Two conversations with the same messages, turn by turn, of which only the first crosses its
+ * threshold. Which of them is first alternates. The turn right before shows what a difference
+ * means when neither crosses. */
+static void
+converse_pair(struct qp_store *store, struct qp_engine *engine, struct waits *w)
+{
+  struct run ours, peer;
+  double difference = 0, last = 0;
+
+  begin(&ours, store, engine, "{\"recall_tokens\":0}");
+  begin(&peer, store, engine, "{\"recall_tokens\":0,\"threshold\":95}");
+  for (unsigned n = 0; !ours.compactions; n++) {
+    bool first = (n + w->count) % 2;
+
+    if (n == PAIR_TURNS)
+      bench_die("the threshold was not crossed");
+    turn(first ? &ours : &peer, n);
+    turn(first ? &peer : &ours, n);
+    await_summary(&ours);
+    last = difference;
+    difference = ours.took - peer.took;
   }
-  qp_engine_unsubscribe(r->subscription);
-  qp_engine_stop(r->engine);
-  qp_context_close(r->context);
-  qp_store_close(r->store);
-  qp_free(r->view);
-  (void)sem_destroy(&r->done);
-  return r;
+  if (peer.compactions)
+    bench_die("the peer was compacted too");
+  w->before[w->count] = last;
+  w->crossing[w->count] = difference;
+  w->peer[w->count++] = peer.took;
+  end(&ours);
+  end(&peer);
 }
 
 static int
@@ -218,68 +314,79 @@ by_size(const void *a, const void *b)
   return x < y ? -1 : x > y;
 }
 
-/* A turn that crosses the threshold beside the turn right before it, which was sent about as much.
- * Returns the difference of the medians in milliseconds. */
-static double
-report_wait(FILE *report, const char *what, const struct run *r)
-{
-  double plain = bench_median(r->plain, r->plain_count);
-  double before = bench_median(r->before, r->crossing_count);
-  double crossing = bench_median(r->crossing, r->crossing_count);
+struct interval {
+  double low, median, high; /* milliseconds */
+};
 
-  (void)fprintf(report, "| %s | %zu | %.2f ms | %.2f ms | %.2f ms | %.2f |\n", what,
-                r->crossing_count, 1e3 * plain, 1e3 * before, 1e3 * crossing, crossing / before);
-  return 1e3 * (crossing - before);
+/* The median and its 95 % confidence interval, by ranks: it supposes nothing about the
+ * distribution. Sorts the values. */
+static struct interval
+interval_of(double *values, size_t n)
+{
+  double half = 0.98; /* 1.96 standard deviations of a rank, which is sqrt(n) / 2 */
+  size_t off;
+
+  qsort(values, n, sizeof(*values), by_size);
+  for (off = 1; (double)off * (double)off < half * half * (double)n; off++)
+    ;
+  off = off < n / 2 ? off : n / 2;
+  return (struct interval){ 1e3 * values[n / 2 - off], 1e3 * values[n / 2],
+                            1e3 * values[n / 2 + off < n ? n / 2 + off : n - 1] };
 }
 
-/* How far turns that cross nothing differ from each other: the spread of their middle half. */
-static double
-noise(const struct run *r)
+static void
+report_waits(struct bench_compact *b, const char *url, const char *what, size_t pairs)
 {
-  double *sorted = bench_alloc(r->plain_count * sizeof(*sorted));
-  double low, high;
+  struct waits *w = bench_alloc(sizeof(*w));
+  struct qp_store *store = NULL;
+  struct qp_engine *engine;
+  struct qp_err err = { QP_OK, "" };
+  struct interval crossing, before, peer;
 
-  memcpy(sorted, r->plain, r->plain_count * sizeof(*sorted));
-  qsort(sorted, r->plain_count, sizeof(*sorted), by_size);
-  low = sorted[r->plain_count / 4];
-  high = sorted[r->plain_count * 3 / 4];
-  free(sorted);
-  return 1e3 * (high - low);
+  w->count = 0;
+  bench_ok(qp_store_open(url, NULL, &store, &err), &err, "the store");
+  engine = start_engine(store);
+  while (w->count < pairs)
+    converse_pair(store, engine, w);
+  qp_engine_stop(engine);
+  qp_store_close(store);
+  crossing = interval_of(w->crossing, pairs);
+  before = interval_of(w->before, pairs);
+  peer = interval_of(w->peer, pairs);
+  (void)fprintf(b->details,
+                "| %s | %zu | %.2f ms | %+.2f ms (%+.2f to %+.2f) | %+.2f ms (%+.2f to %+.2f) |\n",
+                what, pairs, peer.median, before.median, before.low, before.high, crossing.median,
+                crossing.low, crossing.high);
+  bench_compact_row(b, what, "none that can be measured",
+                    crossing.low <= 0 && crossing.high <= peer.median / 10,
+                    "%+.2f ms, 95 %% interval %+.2f to %+.2f, of %.2f ms; %zu pairs",
+                    crossing.median, crossing.low, crossing.high, peer.median, pairs);
+  free(w);
 }
 
 void
 bench_compact_run(struct bench_compact *b)
 {
+  const char *quick = getenv("QUIPU_BENCH_QUICK");
   const char *wish = getenv("QUIPU_BENCH_TURNS");
   unsigned long wanted = wish ? strtoul(wish, NULL, 10) : TURNS;
-  unsigned turns = getenv("QUIPU_BENCH_QUICK") ? TURNS_QUICK
-                   : wanted < TURNS            ? (unsigned)wanted
-                                               : TURNS;
-  struct run *r = converse(turns, false);
-  struct run *people = converse(getenv("QUIPU_BENCH_QUICK") ? TURNS_QUICK : TURNS_OF_PEOPLE, true);
-  double share = 100.0 * (double)r->tokens / r->compactions / WINDOW;
-  FILE *report = b->details;
-  double added;
+  size_t pairs = quick ? PAIRS_QUICK : PAIRS;
+  char dir[] = "build/wait.XXXXXX";
+  char url[sizeof(dir) + 8];
 
-  (void)fprintf(report,
-                "| turns | window | compactions | new tokens of a compaction, share of the window "
-                "| changed beginnings in between |\n|---|---|---|---|---|\n"
-                "| %u | %d | %u | %.0f %% | %u |\n\n",
-                turns, WINDOW, r->compactions, share, r->changed);
-  (void)fprintf(report,
-                "| turns | crossing | median | median right before crossing | median of those that "
-                "cross | ratio of these |\n|---|---|---|---|---|---|\n");
-  (void)report_wait(report, "without a pause: no time to prepare a summary", r);
-  added = report_wait(report, "with time to type: the summary is prepared", people);
-  (void)fprintf(report, "\n");
-  bench_compact_row(b, "new tokens between compactions, share of the window", "at least 20 %",
-                    share >= 20, "%.0f %%, %u turns", share, turns);
-  bench_compact_row(b, "beginnings that changed between compactions", "0", r->changed == 0, "%u",
-                    r->changed);
-  bench_compact_row(b, "wait added at the threshold with preparation", "none that can be measured",
-                    added <= noise(people),
-                    "%.2f ms; the middle half of all other turns spreads over %.2f ms", added,
-                    noise(people));
-  free(r);
-  free(people);
+  report_long_run(b, quick ? TURNS_QUICK : wanted < TURNS ? (unsigned)wanted : TURNS);
+  (void)fprintf(
+      b->details,
+      "A turn that crosses the threshold beside the same turn of a conversation with the "
+      "same messages that does not; both in one run, the first alternates. The wait that "
+      "is added: the median of the differences and its 95 %% confidence interval.\n\n"
+      "| store | pairs | turn of the peer | difference at the turn before | difference at "
+      "the turn that crosses |\n|---|---|---|---|---|\n");
+  report_waits(b, "memory:", "wait added at the threshold with preparation, in memory", pairs);
+  if (!mkdtemp(dir))
+    bench_die("cannot make %s", dir);
+  (void)snprintf(url, sizeof(url), "file:%s", dir);
+  report_waits(b, url, "wait added at the threshold with preparation, on the disk", pairs);
+  bench_remove_tree(dir);
+  (void)fprintf(b->details, "\n");
 }

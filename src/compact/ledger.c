@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/vec.h"
+#include "compact/count.h"
 #include "compact/ledger_int.h"
 #include "llm/content.h"
 
@@ -287,6 +288,7 @@ add_statements(struct qp__ledger *ledger, struct qp_bytes text, uint64_t at, str
     if (!s.key_count && !s.kinds)
       continue; /* "Yes." */
     s.text = qp__ledger_copy(ledger, sentence, sentence.len);
+    s.tokens = qp__count_text(sentence);
     if (!s.text.data ||
         !qp__vec_push(ledger->statements, ledger->statement_count, ledger->statement_cap, s))
       return qp__fail_nomem(err, what);
@@ -343,6 +345,8 @@ add_value(struct qp__ledger *ledger, const struct qp__lexeme *l, uint64_t at, bo
       value->kind = l->kind;
     value->p = text.data;
     value->n = text.len;
+    if (says_more)
+      value->tokens = qp__count_text(text);
     return QP_OK;
   }
   if (2 * (ledger->value_count + 1) > ledger->table_size &&
@@ -354,6 +358,7 @@ add_value(struct qp__ledger *ledger, const struct qp__lexeme *l, uint64_t at, bo
                                                .state = state,
                                                .p = text.data,
                                                .n = text.len,
+                                               .tokens = qp__count_text(text),
                                                .at = at,
                                                .by_user = by_user }))
     return qp__fail_nomem(err, what);
@@ -484,6 +489,7 @@ add_call(struct qp__ledger *ledger, const struct qp__message_call *call, uint64_
   deed.tool = qp__ledger_copy(ledger, bytes_of(name), DEED_MAX).data;
   deed.arguments = qp__ledger_copy(ledger, arguments, DEED_MAX);
   deed.command = qp__ledger_copy(ledger, command, DEED_MAX);
+  deed.tokens = qp__count_text(deed.command);
   deed.changes = is_change(name);
   deed.orders = qp__reads_like_orders(arguments);
   deed.key = text_key(name, arguments.data);
@@ -558,7 +564,8 @@ add_result(struct qp__ledger *ledger, const struct qp_message *m, struct qp_byte
     deed->failed = failed || (deed->has_exit && deed->exit_status != 0);
   }
   if (failed && line.len && !qp__reads_like_orders(line)) {
-    struct qp__ledger_error error = { qp__ledger_copy(ledger, line, line.len), at };
+    struct qp__ledger_error error = { qp__ledger_copy(ledger, line, line.len), qp__count_text(line),
+                                      at };
 
     if (!error.text.data ||
         !qp__vec_push(ledger->errors, ledger->error_count, ledger->error_cap, error))

@@ -57,6 +57,7 @@ enum qp__statement_kind {
 struct qp__statement {
   struct qp_bytes text;
   uint64_t at;
+  int64_t tokens; /* of the text, counted once */
   enum qp__statement_kind kind;
   bool correction;
   bool replaced; /* a later statement gives another value */
@@ -80,7 +81,8 @@ struct qp__ledger_value {
   enum qp__path_state state; /* of a path */
   const char *p;
   size_t n;
-  uint64_t at; /* the last message that has it */
+  int64_t tokens; /* of the text */
+  uint64_t at;    /* the last message that has it */
   bool by_user;
   bool replaced;
 };
@@ -90,6 +92,7 @@ struct qp__deed {
   const char *tool;
   struct qp_bytes command; /* of a tool that runs commands, else empty */
   struct qp_bytes arguments;
+  int64_t tokens; /* of the command */
   uint64_t at;
   uint64_t id;  /* hash of the id of the call */
   bool orders;  /* the arguments read like orders to a model */
@@ -104,6 +107,7 @@ struct qp__deed {
 
 struct qp__ledger_error {
   struct qp_bytes text;
+  int64_t tokens; /* of the text */
   uint64_t at;
 };
 

@@ -12,59 +12,37 @@
 #include "compact/count.h"
 #include "compact/ledger.h"
 
-#define LINE_MAX_LEN 2000
 #define COMMAND_MAX 200
-#define GROUP_COST 3 /* tokens of "#123" and a line break before the values of a message */
+#define LINE_COST 6    /* tokens of "#123 ", quotes and a line break */
+#define COMMAND_COST 9 /* the same with "(exit 1)" */
+#define GROUP_COST 3   /* tokens of "#123" and a line break before the values of a message */
 
 static const char what[] = "the ledger of a conversation";
 
 struct line {
-  char *text;
+  const void *entry; /* of the ledger; those of a section are in one list, in their order */
   uint64_t at;
-  int64_t cost;
+  int64_t cost; /* about */
   int worth;
 };
 
+/* Lines of one kind; only those that are taken are written. */
 struct section {
-  struct qp__arena arena;
+  const char *heading;
+  void (*write)(const void *entry, struct qp__buf *out);
   struct line *lines;
   size_t count, cap;
+  int64_t cost; /* of all */
 };
 
-static void
-section_release(struct section *s)
-{
-  qp__free(s->lines);
-  qp__arena_release(&s->arena);
-  memset(s, 0, sizeof(*s));
-}
-
 static enum qp_rc
-section_add(struct section *s, const struct qp__buf *text, uint64_t at, int worth,
+section_add(struct section *s, const void *entry, uint64_t at, int64_t cost, int worth,
             struct qp_err *err)
 {
-  struct line line = { .at = at, .worth = worth };
-  enum qp_rc rc = qp__buf_check(text, what, err);
+  struct line line = { entry, at, cost, worth };
 
-  if (rc)
-    return rc;
-  line.text = qp__arena_strndup(&s->arena, text->data, text->len);
-  line.cost = qp__count_text(qp__buf_bytes(text)) + 1;
-  if (!line.text || !qp__vec_push(s->lines, s->count, s->cap, line))
-    return qp__fail_nomem(err, what);
-  return QP_OK;
-}
-
-static int
-by_worth(const void *a, const void *b)
-{
-  const struct line *x = a, *y = b;
-
-  if (x->worth != y->worth)
-    return x->worth > y->worth ? -1 : 1;
-  if (x->at != y->at)
-    return x->at > y->at ? -1 : 1;
-  return strcmp(x->text, y->text);
+  s->cost += cost;
+  return qp__vec_push(s->lines, s->count, s->cap, line) ? QP_OK : qp__fail_nomem(err, what);
 }
 
 static int
@@ -74,24 +52,24 @@ by_place(const void *a, const void *b)
 
   if (x->at != y->at)
     return x->at < y->at ? -1 : 1;
-  return strcmp(x->text, y->text);
+  return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-static int64_t
-section_cost(const struct section *s)
+static int
+by_worth(const void *a, const void *b)
 {
-  int64_t sum = 0;
+  const struct line *x = a, *y = b;
 
-  for (size_t i = 0; i < s->count; i++)
-    sum += s->lines[i].cost;
-  return sum;
+  if (x->worth != y->worth)
+    return x->worth > y->worth ? -1 : 1;
+  return -by_place(a, b);
 }
 
 /* Writes what fits below a heading. Returns the tokens used. */
 static int64_t
-section_write(struct section *s, const char *heading, int64_t budget, struct qp__buf *out)
+section_write(struct section *s, int64_t budget, struct qp__buf *out)
 {
-  int64_t used = qp__count_text((struct qp_bytes){ heading, strlen(heading) }) + 2;
+  int64_t used = qp__count_text((struct qp_bytes){ s->heading, strlen(s->heading) }) + 2;
   size_t taken = 0;
 
   if (!s->count)
@@ -106,120 +84,121 @@ section_write(struct section *s, const char *heading, int64_t budget, struct qp_
     return 0;
   qsort(s->lines, taken, sizeof(*s->lines), by_place);
   (void)qp__buf_addf(out, "%s%s\n", out->len && out->data[out->len - 1] != '\n' ? "\n" : "",
-                     heading);
-  for (size_t i = 0; i < taken; i++)
-    (void)qp__buf_addf(out, "%s\n", s->lines[i].text);
+                     s->heading);
+  for (size_t i = 0; i < taken; i++) {
+    (void)qp__buf_addf(out, "#%llu ", (unsigned long long)s->lines[i].at);
+    s->write(s->lines[i].entry, out);
+    (void)qp__buf_add_char(out, '\n');
+  }
   return used;
 }
 
 /* ---- the sections ---- */
 
+static void
+write_statement(const void *entry, struct qp__buf *out)
+{
+  const struct qp__statement *s = entry;
+
+  (void)qp__buf_addf(out, "\"%.*s\"", (int)s->text.len, s->text.data);
+}
+
 static enum qp_rc
 collect_statements(const struct qp__ledger *ledger, struct section *s, struct qp_err *err)
 {
-  struct qp__buf line;
   enum qp_rc rc = QP_OK;
 
-  qp__buf_init(&line, LINE_MAX_LEN);
   for (size_t i = 0; !rc && i < ledger->statement_count; i++) {
     const struct qp__statement *st = &ledger->statements[i];
 
-    if (st->replaced || st->quoted)
-      continue;
-    qp__buf_reset(&line);
-    (void)qp__buf_addf(&line, "#%llu \"%.*s\"", (unsigned long long)st->at, (int)st->text.len,
-                       st->text.data);
-    rc = section_add(s, &line, st->at, qp__statement_worth(st), err);
+    if (!st->replaced && !st->quoted)
+      rc = section_add(s, st, st->at, st->tokens + LINE_COST, qp__statement_worth(st), err);
   }
-  qp__buf_release(&line);
   return rc;
+}
+
+static void
+write_path(const void *entry, struct qp__buf *out)
+{
+  static const char *const states[] = { "mentioned", "read", "changed", "deleted" };
+  const struct qp__ledger_value *v = entry;
+
+  (void)qp__buf_addf(out, "%.*s %s", (int)v->n, v->p, states[v->state]);
 }
 
 static enum qp_rc
 collect_paths(const struct qp__ledger *ledger, struct section *s, struct qp_err *err)
 {
-  static const char *const states[] = { "mentioned", "read", "changed", "deleted" };
-  struct qp__buf line;
   enum qp_rc rc = QP_OK;
 
-  qp__buf_init(&line, LINE_MAX_LEN);
   for (size_t i = 0; !rc && i < ledger->value_count; i++) {
     const struct qp__ledger_value *v = &ledger->values[i];
 
-    if (v->kind != QP__LEX_PATH || v->replaced)
-      continue;
-    qp__buf_reset(&line);
-    (void)qp__buf_addf(&line, "#%llu %.*s %s", (unsigned long long)v->at, (int)v->n, v->p,
-                       states[v->state]);
-    rc = section_add(s, &line, v->at, qp__value_worth(v), err);
+    if (v->kind == QP__LEX_PATH && !v->replaced)
+      rc = section_add(s, v, v->at, v->tokens + LINE_COST, qp__value_worth(v), err);
   }
-  qp__buf_release(&line);
   return rc;
 }
 
 static void
-add_command(const struct qp__deed *deed, struct qp__buf *line)
+write_command(const void *entry, struct qp__buf *out)
 {
+  const struct qp__deed *deed = entry;
   struct qp_bytes command = deed->command;
   size_t n = command.len < COMMAND_MAX ? command.len : COMMAND_MAX;
 
   while (n && n < command.len && (command.data[n] & 0xc0) == 0x80)
     n--;
-  (void)qp__buf_addf(line, "#%llu ", (unsigned long long)deed->at);
   for (size_t i = 0; i < n; i++)
-    (void)qp__buf_add_char(line, command.data[i] == '\n' ? ' ' : command.data[i]);
+    (void)qp__buf_add_char(out, command.data[i] == '\n' ? ' ' : command.data[i]);
   if (n < command.len)
-    (void)qp__buf_add_str(line, "…");
+    (void)qp__buf_add_str(out, "…");
   if (!deed->done)
-    (void)qp__buf_add_str(line, " (no result)");
+    (void)qp__buf_add_str(out, " (no result)");
   else if (deed->has_exit)
-    (void)qp__buf_addf(line, " (exit %d)", deed->exit_status);
+    (void)qp__buf_addf(out, " (exit %d)", deed->exit_status);
   else
-    (void)qp__buf_add_str(line, deed->failed ? " (failed)" : " (ok)");
+    (void)qp__buf_add_str(out, deed->failed ? " (failed)" : " (ok)");
 }
 
 static enum qp_rc
 collect_commands(const struct qp__ledger *ledger, struct section *s, struct qp_err *err)
 {
-  struct qp__buf line;
   enum qp_rc rc = QP_OK;
 
-  qp__buf_init(&line, LINE_MAX_LEN);
   for (size_t i = 0; !rc && i < ledger->deed_count; i++) {
     const struct qp__deed *deed = &ledger->deeds[i];
 
-    if (!deed->command.len || deed->replaced)
-      continue;
-    qp__buf_reset(&line);
-    add_command(deed, &line);
-    rc = section_add(s, &line, deed->at, deed->failed, err);
+    if (deed->command.len && !deed->replaced)
+      rc = section_add(s, deed, deed->at, deed->tokens + COMMAND_COST, deed->failed, err);
   }
-  qp__buf_release(&line);
   return rc;
 }
 
+static void
+write_error(const void *entry, struct qp__buf *out)
+{
+  const struct qp__ledger_error *e = entry;
+
+  (void)qp__buf_add(out, e->text.data, e->text.len);
+}
+
+/* An error that comes again is listed once, where it was last. */
 static enum qp_rc
 collect_errors(const struct qp__ledger *ledger, struct section *s, struct qp_err *err)
 {
-  struct qp__buf line;
   enum qp_rc rc = QP_OK;
 
-  qp__buf_init(&line, LINE_MAX_LEN);
-  for (size_t i = ledger->error_count; !rc && i-- > 0;) {
+  for (size_t i = 0; !rc && i < ledger->error_count; i++) {
     const struct qp__ledger_error *e = &ledger->errors[i];
     bool again = false;
 
     for (size_t k = i + 1; k < ledger->error_count && k < i + 50; k++)
       again = again || (ledger->errors[k].text.len == e->text.len &&
                         memcmp(ledger->errors[k].text.data, e->text.data, e->text.len) == 0);
-    if (again)
-      continue;
-    qp__buf_reset(&line);
-    (void)qp__buf_addf(&line, "#%llu %.*s", (unsigned long long)e->at, (int)e->text.len,
-                       e->text.data);
-    rc = section_add(s, &line, e->at, 0, err);
+    if (!again)
+      rc = section_add(s, e, e->at, e->tokens + LINE_COST, 0, err);
   }
-  qp__buf_release(&line);
   return rc;
 }
 
@@ -258,7 +237,7 @@ value_cost(const struct qp__ledger_value *v)
 {
   bool number = v->p[0] >= '0' && v->p[0] <= '9';
 
-  return qp__count_text((struct qp_bytes){ v->p, v->n }) + (number ? 1 : 0);
+  return v->tokens + (number ? 1 : 0);
 }
 
 /* Those values that can be listed; *count of them. NULL: no memory. */
@@ -342,8 +321,11 @@ static enum qp_rc
 render_once(const struct qp__ledger *ledger, int64_t budget, struct qp__buf *out,
             struct qp_err *err)
 {
-  struct section statements = { 0 }, paths = { 0 }, commands = { 0 }, errors = { 0 };
-  size_t start = out->len, values = ledger->value_count;
+  struct section statements = { "The user said:", write_statement, NULL, 0, 0, 0 };
+  struct section paths = { "Paths, with their last state:", write_path, NULL, 0, 0, 0 };
+  struct section commands = { "Commands:", write_command, NULL, 0, 0, 0 };
+  struct section errors = { "Errors of tools:", write_error, NULL, 0, 0, 0 };
+  size_t start = out->len;
   int64_t left = budget, wanted;
   enum qp_rc rc = collect_statements(ledger, &statements, err);
 
@@ -355,23 +337,22 @@ render_once(const struct qp__ledger *ledger, int64_t budget, struct qp__buf *out
     rc = collect_errors(ledger, &errors, err);
   if (!rc) {
     /* Statements have at least a quarter, more when the other sections are small. */
-    wanted = section_cost(&paths) + section_cost(&commands) + section_cost(&errors) +
-             (int64_t)values * 6;
+    wanted = paths.cost + commands.cost + errors.cost + (int64_t)ledger->value_count * 6;
     wanted = budget - wanted > budget / 4 ? budget - wanted : budget / 4;
-    left -= section_write(&statements, "The user said:", at_most(left, wanted), out);
-    left -= section_write(&paths, "Paths, with their last state:", at_most(left, budget / 4), out);
-    left -= section_write(&commands, "Commands:", at_most(left, budget / 4), out);
-    left -= section_write(&errors, "Errors of tools:", at_most(left, budget / 16), out);
+    left -= section_write(&statements, at_most(left, wanted), out);
+    left -= section_write(&paths, at_most(left, budget / 4), out);
+    left -= section_write(&commands, at_most(left, budget / 4), out);
+    left -= section_write(&errors, at_most(left, budget / 16), out);
     rc = render_values(ledger, left, out, err);
   }
   if (!rc)
     rc = qp__buf_check(out, what, err);
   while (!rc && out->len > start && out->data[out->len - 1] == '\n')
     out->data[--out->len] = '\0';
-  section_release(&statements);
-  section_release(&paths);
-  section_release(&commands);
-  section_release(&errors);
+  qp__free(statements.lines);
+  qp__free(paths.lines);
+  qp__free(commands.lines);
+  qp__free(errors.lines);
   return rc;
 }
 
