@@ -27,7 +27,7 @@ function expected(name, body) {
   wanted.stream = true; // the answer is read as a stream, and put together for a client that wants one object
   if (name === 'chat') wanted.stream_options.include_usage = true;
   // Thinking of another provider has no signature that Anthropic accepts.
-  else wanted.messages[2].content = wanted.messages[2].content.filter((block) => block.signature !== 'quipu');
+  else wanted.messages[3].content = wanted.messages[3].content.filter((block) => block.signature !== 'quipu');
   return wanted;
 }
 

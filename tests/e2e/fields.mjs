@@ -99,4 +99,59 @@ export class Types {
   words(type) {
     return this.members(type).flatMap((one) => (one.isStringLiteral() ? [one.value] : this.isObject(one) ? this.kind(one) : []));
   }
+
+  // A value of a type with the field at `path` in it, and otherwise only what is required. `leaf`
+  // may give values: leaf(path) is undefined where the type alone decides. `other`: the value at the
+  // end differs from the usual one.
+  make(type, way, leaf, other = false, at = '', kind = undefined) {
+    const path = way.replace(/^\./, '');
+    const own = path === '' ? leaf(at, other) : undefined;
+    if (own !== undefined) return own;
+    const all = this.members(type).filter((one) => !(one.flags & (ts.TypeFlags.Undefined | ts.TypeFlags.Null)));
+    const [, open, word, rest] = /^(?:(\[|\{)([^\]}]*)[\]}])?\.?(.*)$/s.exec(path);
+    if (open === '[') {
+      const list = all.find((one) => this.element(one));
+      const one = list && this.make(this.element(list), rest, leaf, other, `${at}[${word}]`, word);
+      return one === undefined ? undefined : [one];
+    }
+    if (open === '{') return this.make(type, rest, leaf, other, `${at}{${word}}`, word);
+    const objects = all.filter((one) => this.isObject(one));
+    const fits = kind ? objects.filter((one) => this.kind(one).includes(kind)) : objects;
+    const field = /^[^.[{]*/.exec(path)[0];
+    if (path === '' && !(fits.length > 0 && all.every((one) => this.isObject(one)))) return this.value(all, leaf, other, at);
+    // Several members of a union may be of that kind: the first one that has the whole path.
+    for (const object of fits) {
+      if (field && !object.getProperty(field)) continue;
+      const made = this.makeObject(object, field, path.slice(field.length), leaf, other, at, kind);
+      if (made) return made;
+    }
+    return undefined;
+  }
+
+  makeObject(type, field, rest, leaf, other, at, kind) {
+    const made = {};
+    for (const symbol of type.getProperties()) {
+      const { name } = symbol;
+      const inner = at ? `${at}.${name}` : name;
+      const own = this.fieldType(symbol);
+      if (kind && ['type', 'role'].includes(name) && this.members(own).some((one) => one.isStringLiteral() && one.value === kind)) made[name] = kind;
+      else if (name === field) {
+        made[name] = this.make(own, rest, leaf, other, inner);
+        if (made[name] === undefined) return undefined;
+      }
+      else if (!(symbol.flags & ts.SymbolFlags.Optional)) made[name] = this.make(own, '', leaf, false, inner);
+    }
+    return made;
+  }
+
+  value(all, leaf, other, at) {
+    const words = all.filter((one) => one.isStringLiteral()).map((one) => one.value);
+    if (words.length > 0) return words[other ? words.length - 1 : 0];
+    if (all.some((one) => one.flags & ts.TypeFlags.StringLike)) return other ? 'mark' : 'text';
+    if (all.some((one) => one.flags & ts.TypeFlags.NumberLike)) return other ? 7 : 1;
+    if (all.some((one) => one.flags & ts.TypeFlags.BooleanLike)) return !other;
+    const list = all.find((one) => this.element(one));
+    if (list) return [this.make(this.element(list), '', leaf, other, `${at}[]`)];
+    return other ? { mark: 1 } : {};
+  }
 }

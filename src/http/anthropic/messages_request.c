@@ -105,48 +105,25 @@ read_part(struct qp__request *r, const json_t *block, const char *at, json_t *pa
   return good ? QP_OK : qp__fail_nomem(err, "a message");
 }
 
-/* The content of a result: a string, or blocks as MCP has them. */
+/* The content of a result: a string, or blocks of text and images. */
 static enum qp_rc
-read_result(struct qp__request *r, const json_t *content, const char *at, json_t **out,
+read_result(struct qp__request *r, const json_t *content, const char *at, json_t *parts,
             struct qp_err *err)
 {
-  json_t *blocks;
   enum qp_rc rc = QP_OK;
 
-  if (!content || json_is_null(content))
-    return (*out = json_string("")) ? QP_OK : qp__fail_nomem(err, "a message");
-  if (json_is_string(content)) {
-    *out = json_incref((json_t *)content);
-    return QP_OK;
-  }
-  if (!json_is_array(content))
+  if (json_is_string(content))
+    return qp__wish_add(parts, qp__wish_text(content)) ? QP_OK : qp__fail_nomem(err, "a message");
+  if (content && !json_is_null(content) && !json_is_array(content))
     return qp__wish_refuse(r, err, at, "%s: the content of a result is a string or blocks", at);
-  blocks = json_array();
-  for (size_t i = 0; !rc && blocks && i < json_array_size(content); i++) {
+  for (size_t i = 0; !rc && i < json_array_size(content); i++) {
     const json_t *block = json_array_get(content, i);
-    const json_t *source = json_object_get(block, "source");
-    json_t *one = NULL;
 
-    if (is_type(block, "text") && json_is_string(json_object_get(block, "text")))
-      one = qp__wish_text(json_object_get(block, "text"));
-    else if (is_type(block, "image") && is_type(source, "base64"))
-      one = json_pack("{s:s, s:O, s:O}", "type", "image", "data", json_object_get(source, "data"),
-                      "mimeType", json_object_get(source, "media_type"));
+    if (is_type(block, "text") || is_type(block, "image"))
+      rc = read_part(r, block, at, parts, err);
     else
       rc = qp__wish_refuse(r, err, at, "%s: a result has blocks of text and base64 images", at);
-    if (!rc && !qp__wish_add(blocks, one))
-      rc = qp__fail_nomem(err, "a message");
   }
-  /* one text is a text */
-  if (!rc && json_array_size(blocks) == 1 && json_object_get(json_array_get(blocks, 0), "text")) {
-    *out = json_incref(json_object_get(json_array_get(blocks, 0), "text"));
-    json_decref(blocks);
-    return QP_OK;
-  }
-  if (rc)
-    json_decref(blocks);
-  else
-    *out = blocks;
   return rc;
 }
 
@@ -155,17 +132,21 @@ add_result(struct qp__request *r, const json_t *block, const char *at, struct qp
            struct qp_err *err)
 {
   const json_t *id = json_object_get(block, "tool_use_id");
-  json_t *result = NULL;
+  json_t *message = NULL;
+  json_t *parts;
   enum qp_rc rc;
 
   if (!json_is_string(id))
     return qp__wish_refuse(r, err, at, "%s: a tool_result needs a \"tool_use_id\"", at);
-  rc = read_result(r, json_object_get(block, "content"), at, &result, err);
-  if (!rc && !qp__wish_add(w->messages,
-                           json_pack("{s:s, s:{s:O, s:o, s:b}}", "role", "tool", "tool_result",
-                                     "request_id", id, "result", result, "is_error",
-                                     json_is_true(json_object_get(block, "is_error")))))
+  parts = json_array();
+  rc = parts ? read_result(r, json_object_get(block, "content"), at, parts, err)
+             : qp__fail_nomem(err, "a message");
+  if (!rc)
+    rc = qp__wish_result(r, id, parts, json_is_true(json_object_get(block, "is_error")), at,
+                         &message, err);
+  if (!rc && !qp__wish_add(w->messages, message))
     rc = qp__fail_nomem(err, "a message");
+  json_decref(parts);
   return rc;
 }
 
@@ -235,6 +216,8 @@ read_message(struct qp__request *r, const json_t *m, const char *at, struct qp__
     rc = qp__wish_refuse(r, err, at, "%s: \"content\" must be a string or a list of blocks", at);
   else if (!rc)
     rc = read_blocks(r, content, at, parts, calls, w, err);
+  if (!rc)
+    rc = qp__wish_check_images(r, role, parts, at, err);
   if (!rc && (json_array_size(parts) || json_array_size(calls) || strcmp(role, "user") != 0)) {
     json_t *message = json_pack("{s:s, s:O}", "role", role, "content", parts);
     bool good = message != NULL;

@@ -11,6 +11,7 @@
 
 #define SCHEMA_MAX ((size_t)16 << 20)
 #define IGNORED_MAX 1000 /* bytes of the header */
+#define RESULT_MAX ((size_t)64 << 20)
 
 void
 qp__wish_init(struct qp__wish *w, const char *protocol)
@@ -70,13 +71,102 @@ qp__wish_image(const char *url, const char *detail)
   return json_pack("{s:s, s:s, s:s*}", "type", "image", "url", url, "detail", detail);
 }
 
-/* ---- fields ---- */
-
 static bool
 is_word(const json_t *value, const char *word)
 {
   return json_is_string(value) && strcmp(json_string_value(value), word) == 0;
 }
+
+enum qp_rc
+qp__wish_check_images(struct qp__request *r, const char *role, const json_t *parts, const char *at,
+                      struct qp_err *err)
+{
+  for (size_t i = 0; strcmp(role, "user") != 0 && i < json_array_size(parts); i++)
+    if (is_word(json_object_get(json_array_get(parts, i), "type"), "image"))
+      return qp__wish_refuse(r, err, at, "%s: only messages of the user have images", at);
+  return QP_OK;
+}
+
+/* ---- results of tools ---- */
+
+static bool
+is_text(const json_t *part)
+{
+  return json_is_string(json_object_get(part, "text"));
+}
+
+/* The texts, one per line. NULL: no memory. */
+static json_t *
+join_texts(const json_t *parts)
+{
+  struct qp__buf text;
+  json_t *value;
+
+  qp__buf_init(&text, RESULT_MAX);
+  for (size_t i = 0; i < json_array_size(parts); i++) {
+    const json_t *part = json_object_get(json_array_get(parts, i), "text");
+
+    (void)qp__buf_add(&text, i ? "\n" : "", i ? 1 : 0);
+    (void)qp__buf_add(&text, json_string_value(part), json_string_length(part));
+  }
+  value = text.rc ? NULL : json_stringn(text.len ? text.data : "", text.len);
+  qp__buf_release(&text);
+  return value;
+}
+
+/* {"type":"image","data","mimeType"} of a data: URL: new. */
+static enum qp_rc
+result_image(struct qp__request *r, const json_t *part, const char *at, json_t **out,
+             struct qp_err *err)
+{
+  const char *url = json_string_value(json_object_get(part, "url"));
+  const char *comma = strncmp(url, "data:", 5) == 0 ? strstr(url, ";base64,") : NULL;
+
+  if (!comma)
+    return qp__wish_refuse(r, err, at,
+                           "%s: an image in a result must have its data: a base64 data URL", at);
+  *out = json_pack("{s:s, s:s, s:s%}", "type", "image", "data", comma + 8, "mimeType", url + 5,
+                   (size_t)(comma - url - 5));
+  return *out ? QP_OK : qp__fail_nomem(err, "a result");
+}
+
+enum qp_rc
+qp__wish_result(struct qp__request *r, const json_t *id, const json_t *parts, bool failed,
+                const char *at, json_t **out, struct qp_err *err)
+{
+  json_t *value = json_array();
+  enum qp_rc rc = value ? QP_OK : qp__fail_nomem(err, "a result");
+  bool images = false;
+
+  for (size_t i = 0; !rc && i < json_array_size(parts); i++) {
+    json_t *block = json_incref(json_array_get(parts, i));
+
+    if (!is_text(block)) {
+      json_decref(block);
+      block = NULL;
+      images = true;
+      rc = result_image(r, json_array_get(parts, i), at, &block, err);
+    }
+    if (!rc && !qp__wish_add(value, block))
+      rc = qp__fail_nomem(err, "a result");
+  }
+  if (!rc && !images) {
+    json_decref(value);
+    value = join_texts(parts);
+  }
+  if (!rc)
+    *out = json_pack("{s:s, s:{s:O, s:O*, s:b}}", "role", "tool", "tool_result", "request_id", id,
+                     "result", value, "is_error", failed);
+  if (!rc && (!value || !*out)) {
+    json_decref(*out);
+    *out = NULL;
+    rc = qp__fail_nomem(err, "a result");
+  }
+  json_decref(value);
+  return rc;
+}
+
+/* ---- fields ---- */
 
 /* Whether the value of a refused field asks for nothing. */
 static bool

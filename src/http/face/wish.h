@@ -86,6 +86,14 @@ char **qp__wish_tool_names(const struct qp__wish *w);
 enum qp_rc qp__wish_refuse(struct qp__request *r, struct qp_err *err, const char *param,
                            const char *fmt, ...) QP_PRINTF(4, 5);
 
+/* The message with the result of a call, of parts of text and images: new. Its result is a text, or
+ * blocks as MCP has them when there are images, whose URLs must have their data. */
+enum qp_rc qp__wish_result(struct qp__request *r, const json_t *id, const json_t *parts,
+                           bool failed, const char *at, json_t **out, struct qp_err *err);
+/* Refuses images in messages of the system and of the assistant: no provider takes them there. */
+enum qp_rc qp__wish_check_images(struct qp__request *r, const char *role, const json_t *parts,
+                                 const char *at, struct qp_err *err);
+
 /* Helpers for decoders. All take over `value`; false: out of memory. */
 bool qp__wish_add(json_t *array, json_t *value);
 bool qp__wish_set(json_t *object, const char *key, json_t *value);

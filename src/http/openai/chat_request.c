@@ -165,28 +165,6 @@ read_calls(struct qp__request *r, const json_t *calls, const char *at, json_t *m
 
 /* ---- messages ---- */
 
-/* The result of a tool: its text, or a list of blocks when it has images. */
-static json_t *
-result_of(const json_t *parts)
-{
-  struct qp__buf text;
-  json_t *value;
-
-  for (size_t i = 0; i < json_array_size(parts); i++)
-    if (!json_object_get(json_array_get(parts, i), "text"))
-      return json_incref((json_t *)parts);
-  qp__buf_init(&text, (size_t)64 << 20);
-  for (size_t i = 0; i < json_array_size(parts); i++) {
-    const json_t *part = json_object_get(json_array_get(parts, i), "text");
-
-    (void)qp__buf_add(&text, i ? "\n" : "", i ? 1 : 0);
-    (void)qp__buf_add(&text, json_string_value(part), json_string_length(part));
-  }
-  value = text.rc ? NULL : json_stringn(text.len ? text.data : "", text.len);
-  qp__buf_release(&text);
-  return value;
-}
-
 static enum qp_rc
 read_tool_message(struct qp__request *r, const json_t *m, const char *at, json_t *content,
                   json_t **out, struct qp_err *err)
@@ -195,9 +173,7 @@ read_tool_message(struct qp__request *r, const json_t *m, const char *at, json_t
 
   if (!json_is_string(id))
     return qp__wish_refuse(r, err, at, "%s: a message of a tool needs a \"tool_call_id\"", at);
-  *out = json_pack("{s:s, s:{s:O, s:o, s:b}}", "role", "tool", "tool_result", "request_id", id,
-                   "result", result_of(content), "is_error", 0);
-  return *out ? QP_OK : qp__fail_nomem(err, "a message");
+  return qp__wish_result(r, id, content, false, at, out, err);
 }
 
 static enum qp_rc
@@ -211,6 +187,29 @@ add_thinking(const json_t *m, json_t *content, struct qp_err *err)
   part = json_pack("{s:s, s:O}", "type", "thinking", "text", text);
   return part && json_array_insert_new(content, 0, part) == 0 ? QP_OK
                                                               : qp__fail_nomem(err, "a message");
+}
+
+/* What an answer of the model had besides its content: a refusal is text here. */
+static enum qp_rc
+read_answer(struct qp__request *r, const json_t *m, const char *at, json_t *content,
+            struct qp_err *err)
+{
+  static const char *const refused[] = { "audio", "function_call" };
+  const json_t *refusal = json_object_get(m, "refusal");
+
+  for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+    const json_t *value = json_object_get(m, refused[i]);
+
+    if (value && !json_is_null(value)) {
+      char inner[AT_MAX];
+
+      (void)snprintf(inner, sizeof(inner), "%.80s.%s", at, refused[i]);
+      return qp__wish_refuse(r, err, inner, "%s is not supported", inner);
+    }
+  }
+  if (json_string_length(refusal) && !qp__wish_add(content, qp__wish_text(refusal)))
+    return qp__fail_nomem(err, "a message");
+  return add_thinking(m, content, err);
 }
 
 static enum qp_rc
@@ -233,8 +232,9 @@ read_message(struct qp__request *r, const json_t *m, const char *at, json_t **ou
   if (!rc && strcmp(role, "tool") == 0) {
     rc = read_tool_message(r, m, at, content, out, err);
   } else if (!rc) {
-    if (strcmp(role, "assistant") == 0)
-      rc = add_thinking(m, content, err);
+    rc = qp__wish_check_images(r, role, content, inner, err);
+    if (!rc && strcmp(role, "assistant") == 0)
+      rc = read_answer(r, m, at, content, err);
     *out = json_pack("{s:s, s:O}", "role", role, "content", content);
     if (!rc && !*out)
       rc = qp__fail_nomem(err, "a message");

@@ -560,6 +560,9 @@ qp__h_response_count(struct qp__request *r, struct qp_err *err)
   qp__wish_init(&w.wish, "openai");
   if (!rc)
     rc = qp__response_request_read(r, body, &w, err);
+  if (!rc && (w.previous || w.conversation || w.compaction))
+    rc = qp__wish_refuse(r, err, w.previous ? "previous_response_id" : "conversation",
+                         "only the input itself can be counted");
   if (!rc)
     rc = qp__wish_tools(r, &w.wish, &tools, &n, err);
   if (!rc && w.wish.system)

@@ -95,6 +95,7 @@ read_message(struct qp__request *r, const json_t *item, const char *at, json_t *
   const char *role = qp__json_text(item, "role");
   json_t *message;
   char inner[AT_MAX];
+  enum qp_rc rc;
 
   if (is(role, "developer"))
     role = "system";
@@ -111,8 +112,10 @@ read_message(struct qp__request *r, const json_t *item, const char *at, json_t *
   if (!message)
     return qp__fail_nomem(err, "an item");
   (void)snprintf(inner, sizeof(inner), "%.80s.content", at);
-  return read_content(r, json_object_get(item, "content"), inner,
-                      json_object_get(message, "content"), err);
+  rc = read_content(r, json_object_get(item, "content"), inner, json_object_get(message, "content"),
+                    err);
+  return rc ? rc
+            : qp__wish_check_images(r, role, json_object_get(message, "content"), inner, err);
 }
 
 static enum qp_rc
@@ -145,23 +148,20 @@ read_output(struct qp__request *r, const json_t *item, const char *at, json_t *m
 {
   const json_t *id = json_object_get(item, "call_id");
   const json_t *output = json_object_get(item, "output");
-  json_t *value = NULL;
-  enum qp_rc rc = QP_OK;
+  json_t *parts;
+  json_t *message = NULL;
+  enum qp_rc rc;
 
   if (!json_is_string(id) || (!json_is_string(output) && !json_is_array(output)))
     return qp__wish_refuse(r, err, at,
                            "%s: a function_call_output needs \"call_id\" and \"output\"", at);
-  if (json_is_string(output)) {
-    value = json_incref((json_t *)output);
-  } else {
-    value = json_array();
-    rc = value ? read_content(r, output, at, value, err) : qp__fail_nomem(err, "an item");
-  }
-  if (!rc &&
-      !qp__wish_add(messages, json_pack("{s:s, s:{s:O, s:O, s:b}}", "role", "tool", "tool_result",
-                                        "request_id", id, "result", value, "is_error", 0)))
+  parts = json_array();
+  rc = parts ? read_content(r, output, at, parts, err) : qp__fail_nomem(err, "an item");
+  if (!rc)
+    rc = qp__wish_result(r, id, parts, false, at, &message, err);
+  if (!rc && !qp__wish_add(messages, message))
     rc = qp__fail_nomem(err, "an item");
-  json_decref(value);
+  json_decref(parts);
   return rc;
 }
 
@@ -268,6 +268,25 @@ read_input(struct qp__request *r, const json_t *input, struct qp__response_wish 
 
 /* ---- tools ---- */
 
+/* The tools of this server run by its own rules: a client cannot choose among them, and cannot ask
+ * to be asked. */
+static enum qp_rc
+read_server_tools(struct qp__request *r, const json_t *tool, const char *at,
+                  struct qp__response_wish *w, struct qp_err *err)
+{
+  const json_t *allowed = json_object_get(tool, "allowed_tools");
+  const json_t *approval = json_object_get(tool, "require_approval");
+
+  if ((allowed && !json_is_null(allowed)) ||
+      (approval && !json_is_null(approval) && !is(json_string_value(approval), "never")))
+    return qp__wish_refuse(r, err, at,
+                           "%s: the rules of the server decide which tools run and which need "
+                           "approval; leave out \"allowed_tools\" and \"require_approval\"",
+                           at);
+  w->server_tools = true;
+  return QP_OK;
+}
+
 static enum qp_rc
 read_tools(struct qp__request *r, const json_t *tools, struct qp__response_wish *w,
            struct qp_err *err)
@@ -287,7 +306,7 @@ read_tools(struct qp__request *r, const json_t *tools, struct qp__response_wish 
     if (is(type, "function"))
       rc = qp__openai_tool(r, tool, at, &w->wish, err);
     else if (is(type, "mcp") && is(qp__json_text(tool, "server_label"), "quipu"))
-      w->server_tools = true;
+      rc = read_server_tools(r, tool, at, w, err);
     else
       rc = qp__wish_refuse(r, err, at,
                            "%s: tools are of type \"function\", or \"mcp\" with the server_label "
@@ -521,6 +540,10 @@ qp__response_request_read(struct qp__request *r, const json_t *body, struct qp__
                          "previous_response_id or conversation: the item names the conversation");
   if (!rc)
     rc = read_tools(r, json_object_get(body, "tools"), w, err);
+  if (!rc && w->server_tools && !w->store)
+    rc = qp__wish_refuse(r, err, "store",
+                         "the tools of this server run in stored responses only: leave out "
+                         "\"store\": false");
   if (!rc)
     rc = read_choice(r, json_object_get(body, "tool_choice"), &w->wish, err);
   if (!rc)
