@@ -58,6 +58,95 @@ QP_API QP_MUST_CHECK enum qp_rc qp_catalogue_list(struct qp_store *store,
 QP_API QP_MUST_CHECK enum qp_rc qp_owner_bytes(struct qp_store *store, const char *owner,
                                                uint64_t enough, uint64_t *out, struct qp_err *err);
 
+/* ---- sizes ---- */
+
+#define QP_BRANCH_SIZES_MAX 32
+
+struct qp_branch_size {
+  const char *name;
+  uint64_t messages; /* from the first message to the head */
+  uint64_t bytes;    /* of these messages; branches share the messages before a fork */
+};
+
+struct qp_size_row {
+  struct qp_uuid id;
+  const char *title; /* or NULL */
+  const char *owner; /* or NULL */
+  int64_t updated_at;
+  uint64_t messages, bytes; /* all messages of the context */
+  uint64_t metadata_bytes;
+  uint64_t archived_messages, archived_bytes; /* of these: in archives or compressed */
+  uint64_t trashed_messages, trashed_bytes;   /* of these: in the trash */
+  uint64_t branches;
+  const struct qp_branch_size *sizes; /* the largest branches, the largest first … */
+  size_t size_count;                  /* … at most QP_BRANCH_SIZES_MAX */
+};
+
+struct qp_size_query {
+  size_t size;
+  const char *owner;  /* as in struct qp_catalogue_query */
+  const char *cursor; /* as there */
+  uint32_t limit;     /* as there */
+  bool trashed;       /* only contexts with messages in the trash */
+};
+
+typedef enum qp_rc qp_size_visit(void *arg, const struct qp_size_row *row);
+/* Visits one page of the contexts, the largest first, without opening them. A context that grows
+ * between two pages may be visited twice, or not. *next_cursor as for qp_catalogue_list(). */
+QP_API QP_MUST_CHECK enum qp_rc qp_size_list(struct qp_store *store,
+                                             const struct qp_size_query *query,
+                                             qp_size_visit *visit, void *arg, char **next_cursor,
+                                             struct qp_err *err);
+
+struct qp_size_total {
+  uint64_t contexts, messages, bytes, metadata_bytes;
+  uint64_t archived_messages, archived_bytes, trashed_messages, trashed_bytes;
+};
+/* The sums over all contexts of `owner` (NULL: of all owners). The time grows with the number of
+ * contexts, not with that of messages. */
+QP_API QP_MUST_CHECK enum qp_rc qp_size_sum(struct qp_store *store, const char *owner,
+                                            struct qp_size_total *out, struct qp_err *err);
+
+/* ---- what models have used ---- */
+
+enum qp_usage_group { QP_USAGE_DAY, QP_USAGE_CONTEXT, QP_USAGE_MODEL };
+
+/* The sums of one group. */
+struct qp_usage_row {
+  int64_t day;            /* QP_USAGE_DAY: its first moment in milliseconds since 1970 */
+  struct qp_uuid context; /* QP_USAGE_CONTEXT, and its title, or NULL */
+  const char *title;
+  const char *model; /* QP_USAGE_MODEL: as the provider calls it; "" if it was not stored */
+  uint64_t answers;
+  uint64_t input_tokens; /* including those from a cache */
+  uint64_t output_tokens;
+  uint64_t cached_tokens; /* read from a cache */
+  double cost_usd;
+  uint64_t unpriced; /* answers whose cost is unknown */
+};
+
+struct qp_usage_query {
+  size_t size;
+  enum qp_usage_group group;
+  const char *owner; /* only contexts of this owner; NULL: all */
+  int64_t from;      /* only answers from this time on, in milliseconds since 1970 … */
+  int64_t until;     /* … and before this time; 0: no end. Both are rounded to quarter hours */
+  int32_t utc_offset; /* of the days, in minutes, from -1440 to 1440; rounded to quarter hours */
+  uint32_t limit;     /* groups; 0: 100; at most 1000 */
+};
+
+typedef enum qp_rc qp_usage_visit(void *arg, const struct qp_usage_row *row);
+/* Visits the sums over the answers that are stored, with the figures that the providers reported:
+ * days in their order, the newest `limit` of them; contexts and models with the highest cost first,
+ * then with the most tokens. Answers in the trash count; deleted ones and the summaries that
+ * compaction asks for do not. The figures are kept with the words of a message (qp_search()), so no
+ * message is read twice; the time grows with the number of conversations in that period. */
+QP_API QP_MUST_CHECK enum qp_rc qp_usage_list(struct qp_store *store,
+                                              const struct qp_usage_query *query,
+                                              qp_usage_visit *visit, void *arg, struct qp_err *err);
+
+/* ---- search ---- */
+
 #define QP_MARK_BEGIN "\x02" /* around each word in a snippet that was searched for */
 #define QP_MARK_END "\x03"
 

@@ -52,6 +52,21 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_gc(struct qp_store *store, const stru
                                               int64_t grace, unsigned flags,
                                               struct qp_gc_report *out, struct qp_err *err);
 
+/* A row of messages in the trash, such as a deleted branch: from `first`, whose parent is not in
+ * the trash, to `last`, which has no child there. Rows may share their first messages. */
+struct qp_trash_row {
+  struct qp_uuid first, last;
+  uint64_t messages;
+  uint64_t bytes;
+  int64_t created_at; /* of the last message */
+  int64_t trashed_at; /* when it was moved to the trash */
+};
+typedef enum qp_rc qp_trash_visit(void *arg, const struct qp_trash_row *row);
+/* Visits the rows in the trash, those of the newest messages first; when `visit` returns anything
+ * but QP_OK it ends with that. Computed from the index. A fork at `last` restores a row. */
+QP_API QP_MUST_CHECK enum qp_rc qp_trash_list(struct qp_context *context, qp_trash_visit *visit,
+                                              void *arg, struct qp_err *err);
+
 #ifdef __cplusplus
 }
 #endif

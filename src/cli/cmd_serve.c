@@ -238,6 +238,7 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
     .tls_cert = { pair->cert, pair->cert_len },
     .tls_key = { pair->key, pair->key_len },
     .max_body = (size_t)v[CONFIG_MAX_BODY].number,
+    .max_import = (size_t)v[CONFIG_MAX_IMPORT].number,
     .timeout_s = (unsigned)v[CONFIG_TIMEOUT].number,
     .header_timeout_s = (unsigned)v[CONFIG_HEADER_TIMEOUT].number,
     .body_timeout_s = (unsigned)v[CONFIG_BODY_TIMEOUT].number,

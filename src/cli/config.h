@@ -64,6 +64,8 @@ enum config_type {
        "another origin whose web pages may call the server")                                       \
   ROW(MAX_BODY, "max-body", 0, "BYTES", "limits", BYTES, 1024, 1u << 30, true, "32M",              \
       "largest request body")                                                                      \
+  ROW(MAX_IMPORT, "max-import", 0, "BYTES", "limits", BYTES, 1024, 512u << 20, true, "256M",       \
+      "largest file that can be imported over HTTP")                                               \
   ROW(MAX_HEADER, "max-header", 0, "BYTES", "limits", BYTES, 1024, 256u << 10, false, "8K",        \
       "largest request line and header together")                                                  \
   ROW(CONNECTIONS, "connections", 0, "N", "limits", NUMBER, 16, 1000000, false, "16384",           \

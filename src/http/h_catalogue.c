@@ -149,15 +149,13 @@ qp__h_search(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_usage(struct qp__request *r, struct qp_err *err)
 {
-  const char *asked = qp__request_query(r, "owner");
-  const char *owner = qp__owner(r) ? qp__owner(r) : asked;
+  const char *owner = NULL;
   struct qp__buf *b = &r->reply.body;
   uint64_t bytes = 0;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__owner_asked(r, &owner, err);
 
-  if (asked && strcmp(asked, owner) != 0)
-    return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
-                            "this key can only ask for its own owner");
+  if (rc)
+    return rc;
   if (!owner || !owner[0] || strlen(owner) > OWNER_MAX)
     return qp__fail(
         err, QP_INVALID,

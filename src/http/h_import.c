@@ -1,8 +1,8 @@
 /* h_import.c - imports a file of an older program as a job (job.h): a dump of a browser's
  * LocalStorage, or an old context in one file. The library recognises which of them it is.
  *
- * The body becomes a file in a directory of its own, because the library reads files; no name in it
- * comes from the client. A job that ends, for whatever reason, removes the directory. */
+ * The body was received as a file (upload.h). A job that ends, for whatever reason, removes it. What
+ * a caller with an owner imports belongs to that owner. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,17 +11,16 @@
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
-#include "os/file.h"
-#include "os/os.h"
+#include "http/upload.h"
 
 #define LIST_MAX 1000 /* items that a report lists; the others are counted */
 #define LIST_BYTES ((size_t)8 << 20)
-#define FILE_NAME "import.json"
 
 struct work {
   struct qp__http *http;
   struct qp__job *job;
-  struct qp__buf body;
+  struct qp__upload *upload;
+  char owner[QP__OWNER_TEXT]; /* "": none */
   uint64_t imported, already, failed, prompts, messages, items;
   struct qp__buf list; /* elements of a JSON array */
 };
@@ -31,7 +30,7 @@ free_work(void *arg)
 {
   struct work *w = arg;
 
-  qp__buf_release(&w->body);
+  qp__upload_free(w->upload);
   qp__buf_release(&w->list);
   qp__free(w);
 }
@@ -96,71 +95,16 @@ write_report(const struct work *w, struct qp__buf *b)
 /* ---- the work ---- */
 
 static enum qp_rc
-note_old(void *arg, const char *path, enum qp_legacy format, uint64_t bytes)
-{
-  bool *old = arg;
-
-  (void)path;
-  (void)bytes;
-  *old = format == QP_LEGACY_MONOLITH;
-  return QP_OK;
-}
-
-static enum qp_rc
-import_file(struct work *w, const char *path, struct qp_err *err)
-{
-  struct qp_import_report report = { 0 };
-  struct qp_store *store = w->http->store;
-  bool old = false;
-  enum qp_rc rc = qp_legacy_find(path, note_old, &old, err);
-
-  if (rc)
-    return rc;
-  if (!old)
-    return qp_localstorage_import(store, path, 0, visit_item, w, err);
-  rc = qp_legacy_import(store, path, 0, &report, err);
-  if (rc)
-    report.outcome = QP_IMPORT_FAILED;
-  (void)visit_item(w, "context", &report);
-  qp_import_report_release(&report);
-  return rc;
-}
-
-static enum qp_rc
 run(struct qp__job *job, void *arg, struct qp_err *err)
 {
-  const struct qp__os *os = &qp__os_posix;
   struct work *w = arg;
-  char name[64];
-  char *path = NULL;
-  char *dir = NULL;
-  int root;
-  int sys;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
   w->job = job;
-  root = os->open_root(os->self, w->http->data ? w->http->data : "/tmp", 0);
-  if (root < 0)
-    return qp__fail_sys(err, root, "cannot open the data directory");
-  (void)snprintf(name, sizeof(name), "%simport-%llx", w->http->data ? "tmp/" : "quipu-",
-                 (unsigned long long)(uintptr_t)w);
-  (void)qp__tree_remove(os, root, name); /* of a server that was killed */
-  sys = qp__dir_make(os, root, name);
-  dir = qp__strf("%s/" FILE_NAME, name);
-  path = qp__strf("%s/%s/" FILE_NAME, w->http->data ? w->http->data : "/tmp", name);
-  if (!dir || !path)
-    rc = qp__fail_nomem(err, "an import");
-  if (!rc && !sys)
-    sys = qp__file_create(os, root, dir, qp__buf_bytes(&w->body));
-  if (!rc && sys)
-    rc = qp__fail_sys(err, sys, "cannot write a temporary file");
-  qp__buf_release(&w->body);
-  if (!rc)
-    rc = import_file(w, path, err);
-  (void)qp__tree_remove(os, root, name);
-  qp__close(os, root);
-  qp__free(dir);
-  qp__free(path);
+  rc = qp_file_import(w->http->store, qp__upload_path(w->upload), w->owner[0] ? w->owner : NULL, 0,
+                      visit_item, w, err);
+  qp__upload_free(w->upload);
+  w->upload = NULL;
   write_report(w, qp__job_report(job));
   return rc;
 }
@@ -169,13 +113,17 @@ enum qp_rc
 qp__h_import(struct qp__request *r, struct qp_err *err)
 {
   struct qp__job_spec spec = { .kind = "import", .parallel = true, .run = run, .free = free_work };
-  struct work *w = qp__alloc0(1, sizeof(*w));
+  struct work *w;
 
+  if (!r->upload)
+    return qp__fail(err, QP_INVALID, "the body is missing: the file to import");
+  w = qp__alloc0(1, sizeof(*w));
   if (!w)
     return qp__fail_nomem(err, "a job");
   w->http = r->http;
-  w->body = r->body; /* moved */
-  qp__buf_init(&r->body, r->settings->max_body);
+  w->upload = r->upload; /* moved */
+  r->upload = NULL;
+  (void)snprintf(w->owner, sizeof(w->owner), "%s", r->caller.owner);
   qp__buf_init(&w->list, LIST_BYTES);
   spec.work = w;
   return qp__job_start(r, &spec, err);

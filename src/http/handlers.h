@@ -15,6 +15,8 @@ qp__handler qp__h_context_create, qp__h_context_get, qp__h_context_size, qp__h_c
 qp__handler qp__h_context_list, qp__h_search;
 /* The snippet of a hit in parts, each marked whether it was searched for. */
 void qp__emit_snippet(struct qp__buf *out, const char *snippet);
+/* h_report.c */
+qp__handler qp__h_usage_report, qp__h_size_list, qp__h_trash_list;
 /* h_outline.c */
 qp__handler qp__h_outline;
 /* h_find.c */

@@ -12,6 +12,7 @@
 #include "http/key_log.h"
 #include "http/owner.h"
 #include "http/route.h"
+#include "http/upload.h"
 
 #define KEY_MAX 255
 
@@ -47,6 +48,12 @@ make_digest(const struct qp__request *r, uint8_t out[QP__KEY_HASH_LEN])
   (void)crypto_generichash_init(&state, NULL, 0, QP__KEY_HASH_LEN);
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
     (void)crypto_generichash_update(&state, (const uint8_t *)parts[i], strlen(parts[i]) + 1);
+  if (r->upload) {
+    uint8_t hash[32];
+
+    qp__upload_hash(r->upload, hash);
+    (void)crypto_generichash_update(&state, hash, sizeof(hash));
+  }
   if (r->body.len)
     (void)crypto_generichash_update(&state, (const uint8_t *)r->body.data, r->body.len);
   (void)crypto_generichash_final(&state, out, QP__KEY_HASH_LEN);

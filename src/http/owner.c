@@ -16,6 +16,19 @@ qp__owner(const struct qp__request *r)
   return r->caller.owner[0] ? r->caller.owner : NULL;
 }
 
+enum qp_rc
+qp__owner_asked(struct qp__request *r, const char **out, struct qp_err *err)
+{
+  const char *asked = qp__request_query(r, "owner");
+  const char *own = qp__owner(r);
+
+  if (asked && own && strcmp(asked, own) != 0)
+    return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
+                            "this key can only ask for its own owner");
+  *out = own ? own : asked;
+  return QP_OK;
+}
+
 static enum qp_rc
 make_id(struct qp__request *r, char out[QP_UUID_TEXT], struct qp_err *err)
 {

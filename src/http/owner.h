@@ -15,6 +15,10 @@
 /* The owner of the caller, or NULL. */
 const char *qp__owner(const struct qp__request *r);
 
+/* The owner that a report is about: the query parameter 'owner', or that of the caller; *out may be
+ * NULL for a caller without an owner. 403: the caller has another owner. */
+enum qp_rc qp__owner_asked(struct qp__request *r, const char **out, struct qp_err *err);
+
 /* The stored id for the ID of the caller; lives as long as the request. `id` NULL: creates one for
  * a caller with an owner; for others *out is NULL, and the library creates it. */
 enum qp_rc qp__owner_stored(struct qp__request *r, const char *id, const char **out,

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "http/clock.h"
 #include "http/http_int.h"
+#include "http/upload.h"
 
 #define MINUTE_US INT64_C(60000000)
 
@@ -143,7 +144,8 @@ enum qp_rc
 qp__quota_bytes(struct qp__request *r, struct qp_err *err)
 {
   uint64_t limit = r->settings->owner_bytes;
-  uint64_t more = r->body.len ? r->body.len : 1;
+  size_t size = r->upload ? qp__upload_size(r->upload) : r->body.len;
+  uint64_t more = size ? size : 1;
   uint64_t used = 0;
   enum qp_rc rc;
 

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "http/clock.h"
 #include "http/http_int.h"
+#include "http/upload.h"
 
 /* ---- life ---- */
 
@@ -51,6 +52,7 @@ qp__request_free(struct qp__request *r)
   qp__shared_unref(r->reply.shared);
   qp__buf_release(&r->reply.body);
   qp__buf_release(&r->body);
+  qp__upload_free(r->upload);
   qp__arena_release(&r->arena);
   qp__free(r);
   qp__alloc_trim(bytes);

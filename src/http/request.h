@@ -28,6 +28,7 @@ struct qp__request;
 struct qp__route;
 struct qp__settings;
 struct qp__stream;
+struct qp__upload;
 
 /* Decodes, calls the library, fills r->reply. */
 typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
@@ -85,6 +86,7 @@ struct qp__request {
   size_t query_count;
   const char *query_text; /* as it was sent, or NULL */
   struct qp__buf body;
+  struct qp__upload *upload; /* the body, of a route with QP__ROUTE_UPLOAD; or NULL */
   bool too_big;          /* the body exceeded its limit; the rest is read and dropped */
   bool close;            /* the connection is closed after the response */
   bool quick;            /* `then` is run in the thread of the connection */

@@ -10,6 +10,7 @@ enum qp__route_flags {
   QP__ROUTE_GLOBAL = 1u << 2,  /* reports about all owners: not for a key with an owner */
   QP__ROUTE_QUICK = 1u << 3, /* its handler runs in the thread of the connection and must not block;
                                 if it would have to, it sets r->then (work.h) */
+  QP__ROUTE_UPLOAD = 1u << 5, /* its body becomes a file (upload.h), with the limit `max_import` */
   QP__ROUTE_STORES =
       1u << 4, /* stores something: not for an owner who has reached the byte limit */
 };

@@ -37,6 +37,7 @@
 #include "http/page.h"
 #include "http/route.h"
 #include "http/tls.h"
+#include "http/upload.h"
 #include "os/os.h"
 #include "store/lease.h"
 
@@ -111,16 +112,17 @@ check_body(struct qp__request *r, const struct qp__framing *f, struct qp_err *er
   const char *type = qp__request_header(r, "Content-Type");
   bool has_body = f->chunked || f->length > 0;
   bool takes_body = r->route && r->route->flags & QP__ROUTE_BODY;
+  bool uploads = r->route && r->route->flags & QP__ROUTE_UPLOAD && !r->http->read_only;
+  size_t limit = uploads ? r->settings->max_import : r->settings->max_body;
 
   if (has_body && !takes_body)
     return qp__fail(err, QP_INVALID, "%.20s does not accept a body here", r->method);
-  if (f->length > r->settings->max_body)
-    return qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
-                    r->settings->max_body);
+  if (f->length > limit)
+    return qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes", limit);
   if (has_body && type && !is_json_type(type))
     return qp__request_fail(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", err,
                             "the body must be JSON, with Content-Type: application/json");
-  return QP_OK;
+  return uploads && has_body ? qp__upload_begin(r, err) : QP_OK;
 }
 
 /* A caller without permission does not learn what else is wrong. */
@@ -176,7 +178,11 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
 static enum MHD_Result
 take_body(struct qp__request *r, const char *data, size_t *size)
 {
-  if (!r->too_big && qp__buf_add(&r->body, data, *size)) {
+  if (!r->too_big && r->upload) {
+    qp__upload_feed(r->upload, data, *size);
+    r->too_big = qp__upload_failed(r->upload);
+    r->close |= r->too_big;
+  } else if (!r->too_big && qp__buf_add(&r->body, data, *size)) {
     r->too_big = true;
     if (r->body.rc == QP_TOOBIG)
       r->close = true;
@@ -200,6 +206,8 @@ check_whole(const struct qp__request *r, struct qp_err *err)
   }
   if (!r->too_big && r->route && r->route->scope >= QP__SCOPE_WRITE && r->http->read_only)
     return qp__fail(err, QP_READONLY, "this server only reads: it was started with --read-only");
+  if (r->upload)
+    return qp__upload_end(r->upload, err);
   if (!r->too_big)
     return QP_OK;
   return r->body.rc == QP_TOOBIG

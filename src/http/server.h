@@ -37,6 +37,7 @@ struct qp__http_options {
       *origins; /* other origins whose pages may call: "https://chat.example"; ends with NULL */
   const char *const *hosts;          /* other names of this server; ends with NULL */
   struct qp_bytes tls_cert, tls_key; /* PEM; NULL: plain HTTP */
+  size_t max_import;                 /* largest file to import; default 256 MiB */
   size_t max_body;                   /* largest request body; default 32 MiB */
   unsigned timeout_s;                /* an idle connection is closed; default 30 */
   unsigned header_timeout_s;         /* … whose header takes longer; default 60 */

@@ -8,6 +8,7 @@
 #include "http/tls.h"
 
 #define MAX_BODY ((size_t)32 << 20)
+#define MAX_IMPORT ((size_t)256 << 20)
 #define MAX_HEADER ((size_t)8 << 10)
 #define TIMEOUT_SECONDS 30
 #define HEADER_SECONDS 60
@@ -60,6 +61,7 @@ qp__settings_new(const struct qp__http_options *o, struct qp__settings **out, st
   if (!s)
     return qp__fail_nomem(err, "reading the configuration");
   s->max_body = o->max_body ? o->max_body : MAX_BODY;
+  s->max_import = o->max_import ? o->max_import : MAX_IMPORT;
   s->max_header = o->max_header ? o->max_header : MAX_HEADER;
   s->timeout_s = o->timeout_s ? o->timeout_s : TIMEOUT_SECONDS;
   s->header_timeout_s = o->header_timeout_s ? o->header_timeout_s : HEADER_SECONDS;
@@ -102,7 +104,7 @@ bool
 qp__settings_equal(const struct qp__settings *a, const struct qp__settings *b)
 {
   return lists_equal(a->origins, b->origins) && lists_equal(a->hosts, b->hosts) &&
-         a->max_body == b->max_body && a->max_header == b->max_header &&
+         a->max_body == b->max_body && a->max_import == b->max_import && a->max_header == b->max_header &&
          a->timeout_s == b->timeout_s && a->header_timeout_s == b->header_timeout_s &&
          a->body_timeout_s == b->body_timeout_s && a->stop_timeout_s == b->stop_timeout_s &&
          a->key_requests == b->key_requests && a->key_connections == b->key_connections &&

@@ -17,7 +17,7 @@ struct qp__tls;
 struct qp__settings {
   char **origins; /* end with NULL; never NULL themselves */
   char **hosts;
-  size_t max_body, max_header;
+  size_t max_body, max_header, max_import;
   unsigned timeout_s;        /* without any data */
   unsigned header_timeout_s; /* until the header is complete */
   unsigned body_timeout_s;   /* until the request is complete */

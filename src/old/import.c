@@ -9,10 +9,13 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "old/import_report.h"
+#include "old/ls_int.h"
+#include "old/migrate_int.h"
 #include "os/file.h"
 
 struct importing {
   struct qp_store *store;
+  const char *owner; /* or NULL */
   unsigned flags;
   qp_import_visit *visit;
   void *arg;
@@ -142,6 +145,22 @@ import_prompt(struct importing *im, struct qp__stored_prompt *p, struct qp_impor
   return qp__prompt_add(im->store, p, err);
 }
 
+/* Replaces an id by "OWNER:ID". */
+static enum qp_rc
+own_id(const struct importing *im, char **id, struct qp_err *err)
+{
+  char *owned;
+
+  if (!im->owner || !*id)
+    return QP_OK;
+  owned = qp__strf("%s:%s", im->owner, *id);
+  if (!owned)
+    return qp__fail_nomem(err, "an id");
+  qp__free(*id);
+  *id = owned;
+  return qp__prompt_id_check(owned, err);
+}
+
 static enum qp_rc
 import_prompts(struct importing *im)
 {
@@ -157,7 +176,7 @@ import_prompts(struct importing *im)
     if (strcmp(p->old_id, p->prompt->id) != 0 &&
         !qp__report_note(&report, "its id is %s here", p->prompt->id))
       (void)qp__fail_nomem(&report.err, item);
-    else if (!import_prompt(im, p->prompt, &report))
+    else if (!own_id(im, &p->prompt->id, &report.err) && !import_prompt(im, p->prompt, &report))
       report.err = fine;
     rc = tell(im, item, &report);
   }
@@ -192,12 +211,35 @@ tell_left_out(struct importing *im, const char *item, const struct qp__ls_notes 
   return rc;
 }
 
+/* Chats of different owners may have the same id. */
+static struct qp_uuid
+context_id(const struct importing *im, const char *chat)
+{
+  if (!im->owner)
+    return qp__ls_chat_uuid(chat);
+  return qp__ls_derive("chat", (struct qp_bytes){ im->owner, strlen(im->owner) + 1 },
+                       (struct qp_bytes){ chat, strlen(chat) });
+}
+
+static enum qp_rc
+own_chat(const struct importing *im, struct qp__ls_chat *chat, const struct qp_uuid *id,
+         struct qp_err *err)
+{
+  if (!im->owner)
+    return QP_OK;
+  chat->meta->id = *id;
+  chat->owner = im->owner;
+  if (json_object_set_new(chat->meta->extra, "owner", json_string(im->owner)))
+    return qp__fail_nomem(err, "a chat");
+  return own_id(im, &chat->prompt_id, err);
+}
+
 static enum qp_rc
 import_chat(struct importing *im, size_t i)
 {
   const struct qp__ls_source *source = &im->dump->chats[i];
   static const struct qp_err fine = { QP_OK, "" };
-  struct qp_import_report report = { .context = qp__ls_chat_uuid(source->id) };
+  struct qp_import_report report = { .context = context_id(im, source->id) };
   struct qp__ls_chat *chat = NULL;
   char item[120];
   bool taken;
@@ -206,6 +248,8 @@ import_chat(struct importing *im, size_t i)
   (void)snprintf(item, sizeof(item), "chat %.110s", source->id);
   if (!rc && !add_notes(&report, &chat->notes))
     rc = qp__fail_nomem(&report.err, item);
+  if (!rc)
+    rc = own_chat(im, chat, &report.context, &report.err);
   if (!rc)
     rc = qp__import_chat(im->store, chat, im->flags, &report);
   if (!rc)
@@ -218,11 +262,13 @@ import_chat(struct importing *im, size_t i)
   return rc;
 }
 
-enum qp_rc
-qp_localstorage_import(struct qp_store *store, const char *path, unsigned flags,
-                       qp_import_visit *visit, void *arg, struct qp_err *err)
+static enum qp_rc
+import_dump(struct qp_store *store, const char *path, const char *owner, unsigned flags,
+            qp_import_visit *visit, void *arg, struct qp_err *err)
 {
-  struct importing im = { .store = store, .flags = flags, .visit = visit, .arg = arg };
+  struct importing im = {
+    .store = store, .owner = owner, .flags = flags, .visit = visit, .arg = arg
+  };
   enum qp_rc rc = flags & QP_IMPORT_DRY_RUN ? QP_OK : qp__check_writable(store, err);
 
   if (!rc)
@@ -240,4 +286,44 @@ qp_localstorage_import(struct qp_store *store, const char *path, unsigned flags,
     (void)qp__fail(err, rc, "the import was stopped: %s", qp_rc_text(rc));
   qp__ls_close(im.dump);
   return rc;
+}
+
+enum qp_rc
+qp_localstorage_import(struct qp_store *store, const char *path, unsigned flags,
+                       qp_import_visit *visit, void *arg, struct qp_err *err)
+{
+  return import_dump(store, path, NULL, flags, visit, arg, err);
+}
+
+/* ---- either of them ---- */
+
+static enum qp_rc
+note_old(void *arg, const char *path, enum qp_legacy format, uint64_t bytes)
+{
+  bool *old = arg;
+
+  (void)path;
+  (void)bytes;
+  *old = format == QP_LEGACY_MONOLITH;
+  return QP_OK;
+}
+
+enum qp_rc
+qp_file_import(struct qp_store *store, const char *path, const char *owner, unsigned flags,
+               qp_import_visit *visit, void *arg, struct qp_err *err)
+{
+  struct qp_import_report report = { .outcome = QP_IMPORT_DONE };
+  bool old = false;
+  enum qp_rc rc = qp_legacy_find(path, note_old, &old, err);
+  enum qp_rc told = QP_OK;
+
+  if (rc)
+    return rc;
+  if (!old)
+    return import_dump(store, path, owner, flags, visit, arg, err);
+  rc = qp__legacy_import_owned(store, path, owner, flags, &report, err);
+  if (visit)
+    told = visit(arg, "context", &report);
+  qp_import_report_release(&report);
+  return rc ? rc : told;
 }

@@ -7,6 +7,7 @@
  * Otherwise the context is extended in one commit by the new messages and the new metadata, but
  * only if it was not changed since its import and all of its messages are the first ones of the
  * chat. A changed context is left alone. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -41,17 +42,17 @@ put_blobs(struct qp_store *s, const struct qp__ls_chat *chat, struct qp_err *err
   return rc;
 }
 
-/* The id of a prompt that has only a text: the same text is the same prompt. */
+/* The id of a prompt that has only a text: the same text of an owner is the same prompt. */
 static void
-name_text(const char *text, char out[40])
+name_text(const char *owner, const char *text, char out[QP__PROMPT_ID_MAX + 1])
 {
-  static const char prefix[] = "localstorage-";
   uint8_t hash[16];
+  char hex[17] = "";
 
   qp__content_hash(hash, (struct qp_bytes){ text, strlen(text) });
-  memcpy(out, prefix, sizeof(prefix) - 1);
-  qp__hex_encode(out + sizeof(prefix) - 1, hash, 8);
-  out[sizeof(prefix) - 1 + 16] = 0;
+  qp__hex_encode(hex, hash, 8);
+  (void)snprintf(out, QP__PROMPT_ID_MAX + 1, "%.80s%slocalstorage-%s", owner ? owner : "",
+                 owner ? ":" : "", hex);
 }
 
 /* Makes a prompt of the chat's own text. */
@@ -73,11 +74,11 @@ refer_to_prompt(struct qp_store *s, struct qp__ls_chat *chat, bool dry,
   const char *id = chat->prompt_id;
   const char *text = chat->prompt_text;
   struct qp_err why = { QP_OK, "" };
-  char own[40];
+  char own[QP__PROMPT_ID_MAX + 1];
   enum qp_rc rc;
 
   if (!id && text) {
-    name_text(text, own);
+    name_text(chat->owner, text, own);
     id = own;
   }
   if (!id)

@@ -97,6 +97,7 @@ struct qp__ls_chat {
   struct qp__ls_blob *blobs; /* that the messages refer to, without duplicates */
   size_t blob_count, blob_cap;
   json_t *blob_ids;        /* a key for each of them */
+  const char *owner;       /* that its context gets, or NULL; borrowed */
   char *prompt_id;         /* the id of its prompt in quipu, or NULL */
   const char *prompt_old;  /* the same in the dump */
   bool prompt_known;       /* the dump has that prompt */

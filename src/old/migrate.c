@@ -147,6 +147,12 @@ source_of(const struct qp__meta *meta)
   return json_object_get(json_object_get(meta->extra, "legacy"), "source");
 }
 
+static bool
+is_owner(const struct qp__meta *meta, const char *owner)
+{
+  return qp__meta_owner(meta) && strcmp(qp__meta_owner(meta), owner) == 0;
+}
+
 /* The context exists. The same source: *already; otherwise QP_EXISTS. */
 static enum qp_rc
 compare_existing(struct qp__migration *m, bool *already, struct qp_err *err)
@@ -170,7 +176,7 @@ compare_existing(struct qp__migration *m, bool *already, struct qp_err *err)
   qp__legacy_hash(m->source, hash);
   qp__hex_encode(hex, hash, sizeof(hash));
   known = rc ? NULL : json_string_value(json_object_get(source_of(meta), "hash"));
-  *already = known && strcmp(known, hex) == 0;
+  *already = known && strcmp(known, hex) == 0 && (!m->owner || is_owner(meta, m->owner));
   qp__meta_free(meta);
   if (*already)
     return QP_OK;
@@ -516,6 +522,8 @@ convert(struct qp__migration *m, struct qp_err *err)
     rc = make_meta(m, err);
   if (!rc)
     rc = compare_all(m, err);
+  if (!rc && m->owner && json_object_set_new(m->meta->extra, "owner", json_string(m->owner)))
+    rc = qp__fail_nomem(err, "migrating a context");
   if (!rc && !m->dry)
     rc = commit(m, err);
   if (!rc) {
@@ -575,11 +583,19 @@ enum qp_rc
 qp_legacy_import(struct qp_store *store, const char *path, unsigned flags,
                  struct qp_import_report *report, struct qp_err *err)
 {
+  return qp__legacy_import_owned(store, path, NULL, flags, report, err);
+}
+
+enum qp_rc
+qp__legacy_import_owned(struct qp_store *store, const char *path, const char *owner, unsigned flags,
+                        struct qp_import_report *report, struct qp_err *err)
+{
   struct qp__migration m;
   struct qp_err own = { QP_OK, "" };
   enum qp_rc rc;
 
   begin(&m, store, path, report);
+  m.owner = owner;
   m.dry = (flags & QP_IMPORT_DRY_RUN) != 0;
   report->outcome = QP_IMPORT_DONE;
   rc = m.dry ? QP_OK : qp__check_writable(store, &own);

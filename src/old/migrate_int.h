@@ -12,6 +12,7 @@
 
 struct qp__migration {
   struct qp_store *store;
+  const char *owner; /* that the context gets, or NULL */
   bool dry;
   struct qp_import_report *report;
   const char *path; /* as the user wrote it, for sentences */
@@ -37,8 +38,14 @@ struct qp__migration {
 /* Migrates a context of the store that is in an old format; any other one is left as it is. */
 enum qp_rc qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
 
+/* qp_legacy_import for an owner; NULL: for none. */
+enum qp_rc qp__legacy_import_owned(struct qp_store *store, const char *path, const char *owner,
+                                   unsigned flags, struct qp_import_report *report,
+                                   struct qp_err *err);
+
 /* Prompts: those of a file system_prompts.json beside the source or up to two directories above it,
- * and those that branches hold as copies, are given to the builder. References in m->meta to
+ * and those that branches hold as copies, are given to the builder. For an owner their ids begin
+ * with "OWNER:", and no file is searched: it belongs to the server. References in m->meta to
  * unknown prompts are cleared, with a note. */
 enum qp_rc qp__migrate_prompts(struct qp__migration *m, struct qp_err *err);
 

@@ -28,22 +28,33 @@
 #define STEM_MAX 100 /* characters of the old id in a derived one */
 #define HASH_BYTES 8 /* of the hash in it */
 
+/* Begins an id with that of the owner, if there is one. Returns its length. */
+static size_t
+begin_id(const struct qp__migration *m, char out[QP__PROMPT_ID_MAX + 1])
+{
+  int n = m->owner ? snprintf(out, QP__PROMPT_ID_MAX + 1, "%.80s:", m->owner) : 0;
+
+  return n > 0 ? (size_t)n : 0;
+}
+
 /* An id that is derived from an old one, and from the content where that counts. */
 static void
-derive_id(const char *id, const char *content, char out[QP__PROMPT_ID_MAX + 1])
+derive_id(const struct qp__migration *m, const char *id, const char *content,
+          char out[QP__PROMPT_ID_MAX + 1])
 {
   crypto_generichash_state state;
   uint8_t hash[16];
-  size_t n = 0;
+  size_t start = begin_id(m, out);
+  size_t n = start;
 
   for (const char *p = id; *p && n < STEM_MAX; p++) {
     bool fine = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
-                *p == '_' || *p == '-' || (*p == '.' && n);
+                *p == '_' || *p == '-' || (*p == '.' && n > start);
 
     if (fine)
       out[n++] = *p;
   }
-  if (n)
+  if (n > start)
     out[n++] = '-';
   (void)crypto_generichash_init(&state, NULL, 0, sizeof(hash));
   (void)crypto_generichash_update(&state, (const unsigned char *)id, strlen(id) + 1);
@@ -55,12 +66,14 @@ derive_id(const char *id, const char *content, char out[QP__PROMPT_ID_MAX + 1])
 
 /* The target of a reference to `id`: the id itself if it is valid here. */
 static void
-target_id(const char *id, char out[QP__PROMPT_ID_MAX + 1])
+target_id(const struct qp__migration *m, const char *id, char out[QP__PROMPT_ID_MAX + 1])
 {
-  if (qp__prompt_id_check(id, NULL) == QP_OK)
-    (void)snprintf(out, QP__PROMPT_ID_MAX + 1, "%s", id);
+  size_t start = begin_id(m, out);
+
+  if (qp__prompt_id_check(id, NULL) == QP_OK && start + strlen(id) <= QP__PROMPT_ID_MAX)
+    (void)snprintf(out + start, QP__PROMPT_ID_MAX + 1 - start, "%s", id);
   else
-    derive_id(id, "", out);
+    derive_id(m, id, "", out);
 }
 
 /* Whether the prompt exists, or will exist, and whether it has this content (NULL: any). */
@@ -116,7 +129,7 @@ take_entry(struct qp__migration *m, const char *key, const json_t *entry, struct
   if (!content || strlen(content) > QP__PROMPT_MAX)
     return QP__MIGRATION_NOTE(m, err, "%s: '%.80s' is no system prompt and was left out", FILE_NAME,
                               key);
-  target_id(key, id);
+  target_id(m, key, id);
   rc = look_up(m, id, content, &there, &same, err);
   if (!rc && there && !same)
     return QP__MIGRATION_NOTE(m, err, "%s: '%.80s' differs from the system prompt that is there",
@@ -202,10 +215,10 @@ take_copy(struct qp__migration *m, const struct qp__legacy_prompt *p, struct qp_
   bool same = false;
   enum qp_rc rc;
 
-  target_id(p->id, id);
+  target_id(m, p->id, id);
   rc = look_up(m, id, p->content, &there, &same, err);
   if (!rc && there && !same) {
-    derive_id(p->id, p->content, id);
+    derive_id(m, p->id, p->content, id);
     rc = look_up(m, id, p->content, &there, &same, err);
   }
   if (!rc && there && !same)
@@ -232,7 +245,7 @@ check_reference(struct qp__migration *m, const char *branch, const char *ref, st
 
   if (!ref)
     return QP_OK;
-  target_id(ref, id);
+  target_id(m, ref, id);
   rc = look_up(m, id, NULL, &there, &same, err);
   if (rc || (there && strcmp(id, ref) == 0))
     return rc;
@@ -248,7 +261,7 @@ check_reference(struct qp__migration *m, const char *branch, const char *ref, st
 enum qp_rc
 qp__migrate_prompts(struct qp__migration *m, struct qp_err *err)
 {
-  enum qp_rc rc = take_prompt_file(m, err);
+  enum qp_rc rc = m->owner ? QP_OK : take_prompt_file(m, err);
 
   for (size_t i = 0; i < qp__legacy_prompt_count(m->source) && !rc; i++) {
     struct qp__legacy_prompt p;

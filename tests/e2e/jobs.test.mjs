@@ -203,9 +203,9 @@ test('an owner maintains its own contexts and sees its own jobs', async (t) => {
 
 // ---- import ----
 
-async function imports(server, body) {
-  const { job } = await server.expect(202, 'POST', '/v1/import', body);
-  return ended(server, job);
+async function imports(server, body, headers) {
+  const { job } = await server.expect(202, 'POST', '/v1/import', body, headers);
+  return ended(server, job, headers);
 }
 const chat = { id: 'c-1', title: 'Knots', createdAt: 1700000000000 };
 const said = [{ id: 'm-1', role: 'user', content: 'How many knots?', timestamp: 1700000001000 }, { id: 'm-2', role: 'assistant', content: 'Two.', timestamp: 1700000002000 }];
@@ -241,4 +241,56 @@ test('an old context in one file is imported, and what is no such file is refuse
     assert.equal(refused.error.code, 'INVALID');
   }
   assert.equal((await fresh.expect(200, 'GET', '/v1/contexts')).contexts.length, 1);
+});
+
+test('what a key with an owner imports belongs to that owner', async (t) => {
+  const plain = await serveTurns(t, { steps });
+  const old = await talk(plain, 1);
+  const to = path.join(plain.data, '..', 'owned');
+  await plain.stop();
+  ok(plain.data, ['rollback', old.id, '--to', to]);
+  const oldFile = fs.readFileSync(path.join(to, `${old.id}.json`));
+
+  const before = await serveTurns(t, { steps });
+  await before.stop();
+  const key = (...args) => bearer(ok(before.data, ['key', 'create', ...args]).trim());
+  const [alice, bob, admin] = [key('--owner', 'alice'), key('--owner', 'bob'), key('--scope', 'admin')];
+  const server = await serveTurns(t, { data: before.data, steps });
+  const prompts = JSON.stringify([{ id: 'terse', name: 'Terse', content: 'Be terse.' }]);
+  const full = JSON.stringify({ ...JSON.parse(dump), system_prompts: prompts, copilot_chats_v2: JSON.stringify([{ ...chat, config: { systemPromptId: 'terse', baseSystemPrompt: 'Be terse.' } }]) });
+  const ids = [];
+  for (const who of [alice, bob]) {
+    const job = await imports(server, full, who);
+    assert.deepEqual([job.state, job.report.imported, job.report.failed], ['done', 1, 0], JSON.stringify(job));
+    const { contexts } = await server.expect(200, 'GET', '/v1/contexts', undefined, who);
+    assert.deepEqual(contexts.map((row) => row.title), ['Knots'], 'each has its own');
+    ids.push(contexts[0].id);
+    assert.equal((await imports(server, full, who)).report.already, 1);
+  }
+  assert.notEqual(ids[0], ids[1]);
+  await server.refuses(404, 'NOTFOUND', /not found/, 'GET', `/v1/contexts/${ids[0]}`, undefined, bob);
+  const names = (await server.expect(200, 'GET', '/v1/system-prompts', undefined, admin)).prompts.map((prompt) => prompt.id);
+  assert.ok(names.length > 0 && names.every((id) => /^(alice|bob):/.test(id)), String(names));
+
+  const theirs = await imports(server, oldFile, alice);
+  assert.deepEqual([theirs.state, theirs.report.imported], ['done', 1], JSON.stringify(theirs));
+  assert.equal((await server.expect(200, 'GET', `/v1/contexts/${old.id}`, undefined, alice)).owner, 'alice');
+  assert.equal((await imports(server, oldFile, alice)).report.already, 1);
+  const taken = await imports(server, oldFile, bob);
+  assert.deepEqual([taken.state, taken.error.code], ['failed', 'EXISTS']);
+  await server.refuses(404, 'NOTFOUND', /not found/, 'GET', `/v1/contexts/${old.id}`, undefined, bob);
+});
+
+test('a file may be larger than a request body, up to a limit of its own', async (t) => {
+  const server = await serveTurns(t, { steps, args: ['--max-body', '4K', '--max-import', '64K'] });
+  const long = [{ ...said[0], content: 'k'.repeat(20000) }, said[1]];
+  const large = JSON.stringify({ copilot_chats_v2: JSON.stringify([chat]), 'copilot_messages_v2_c-1': JSON.stringify(long) });
+  assert.equal((await imports(server, large)).report.messages, 2);
+  const tooLarge = JSON.stringify({ copilot_chats_v2: 'x'.repeat(70000) });
+  await server.refuses(413, 'TOOBIG', /65536/, 'POST', '/v1/import', tooLarge);
+  const chunked = await server.raw(`POST /v1/import HTTP/1.1\r\nHost: 127.0.0.1:${server.port}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${(70000).toString(16)}\r\n${'y'.repeat(70000)}\r\n0\r\n\r\n`);
+  assert.match(chunked, /^HTTP\/1\.1 413 /);
+  await server.refuses(413, 'TOOBIG', /4096/, 'POST', '/v1/contexts', { title: 'x'.repeat(5000) });
+  await server.refuses(400, 'INVALID', /missing/, 'POST', '/v1/import');
+  assert.deepEqual(fs.readdirSync(path.join(server.data, 'tmp')).filter((name) => name.startsWith('import')), [], 'nothing is left');
 });

@@ -63,6 +63,8 @@ const requests = {
   'GET /v1/tools/rules': () => ['/v1/tools/rules', undefined, 200],
   'DELETE /v1/tools/rules/{id}': () => ['/v1/tools/rules/00000000', undefined, 404],
   'GET /v1/usage': (x) => [x.prompt.includes(':') ? '/v1/usage?owner=alice' : '/v1/usage', undefined, 200],
+  'GET /v1/usage/report': () => ['/v1/usage/report', undefined, 200],
+  'GET /v1/sizes': () => ['/v1/sizes', undefined, 200],
   'GET /v1/contexts': () => ['/v1/contexts', undefined, 200],
   'POST /v1/contexts': () => ['/v1/contexts', { title: 'new' }, 201],
   'GET /v1/contexts/{id}': (x) => [`/v1/contexts/${x.context}`, undefined, 200],
@@ -70,6 +72,7 @@ const requests = {
   'PUT /v1/contexts/{id}': (x) => [`/v1/contexts/${x.context}`, { title: 'changed' }, 200],
   'DELETE /v1/contexts/{id}': (x) => [`/v1/contexts/${x.context}`, undefined, 204],
   'GET /v1/contexts/{id}/size': (x) => [`/v1/contexts/${x.context}/size`, undefined, 200],
+  'GET /v1/contexts/{id}/trash': (x) => [`/v1/contexts/${x.context}/trash`, undefined, 200],
   'GET /v1/contexts/{id}/outline': (x) => [`/v1/contexts/${x.context}/outline`, undefined, 200],
   'GET /v1/contexts/{id}/previews': (x) => [`/v1/contexts/${x.context}/previews?ids=${x.message}`, undefined, 200],
   'GET /v1/contexts/{id}/find': (x) => [`/v1/contexts/${x.context}/find?q=alicemark`, undefined, 200],
@@ -224,7 +227,7 @@ test('every route, by every kind of caller', async (t) => {
 
     // A right that is missing.
     const writes = row.scope !== 'READ';
-    const isGlobal = row.name === 'GET /metrics' || row.name === 'POST /v1/import' || row.scope === 'ADMIN';
+    const isGlobal = row.name === 'GET /metrics' || row.scope === 'ADMIN';
     for (const [who, which] of [['read', things.full], ['aliceRead', things.own]]) {
       if (!writes) continue;
       const answer = await ask(who, which);

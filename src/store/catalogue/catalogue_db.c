@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "store/catalogue/catalogue_int.h"
 
-#define VERSION 4 /* a database of another version is recreated */
+#define VERSION 5 /* a database of another version is recreated */
 #define BUSY_MS 5000
 #define READERS_MAX 8    /* unused connections that are kept */
 #define READER_KB "1000" /* cache of one of them */
@@ -20,7 +20,8 @@ static const char schema[] =
     "bytes INTEGER NOT NULL, branches INTEGER NOT NULL, model TEXT, mode TEXT, state TEXT, "
     "owner TEXT, summary TEXT, old INTEGER NOT NULL, error TEXT, stamp BLOB, "
     "indexed INTEGER NOT NULL, digest INTEGER NOT NULL, due INTEGER NOT NULL, "
-    "rc INTEGER NOT NULL, meta INTEGER NOT NULL);"
+    "rc INTEGER NOT NULL, meta INTEGER NOT NULL, packed INTEGER, packed_bytes INTEGER, "
+    "trashed INTEGER, trashed_bytes INTEGER, sizes TEXT);"
     "CREATE INDEX context_due ON context (due) WHERE due = 1;"
     "CREATE INDEX context_error ON context (n) WHERE error IS NOT NULL;"
     "CREATE INDEX context_old ON context (n) WHERE old = 1;"
@@ -28,6 +29,11 @@ static const char schema[] =
     "CREATE TABLE message (n INTEGER PRIMARY KEY, context INTEGER NOT NULL, id BLOB NOT NULL, "
     "role INTEGER NOT NULL, created INTEGER NOT NULL, text TEXT NOT NULL);"
     "CREATE INDEX message_context ON message (context);"
+    "CREATE TABLE usage (quarter INTEGER NOT NULL, context INTEGER NOT NULL, model TEXT NOT NULL, "
+    "answers INTEGER NOT NULL, input REAL NOT NULL, output REAL NOT NULL, cached REAL NOT NULL, "
+    "cost REAL NOT NULL, unpriced INTEGER NOT NULL, PRIMARY KEY (quarter, context, model)) "
+    "WITHOUT ROWID;"
+    "CREATE INDEX usage_context ON usage (context);"
     "CREATE VIRTUAL TABLE words USING fts5 (text, content = 'message', content_rowid = 'n', "
     "tokenize = 'quipu');"
     /* See catalogue_behind.c. One row. */

@@ -27,7 +27,9 @@
  *     it reads with its own connection, in parallel with others.
  * (7) A page of a list is cached and is valid until something is marked: `version` changes then,
  *     before the commit is acknowledged.
- * (8) Each step is one transaction of limited size. `summary` is that of the newest compaction,
+ * (8) `usage` has the sums of what the answers of a context have used, per quarter of an hour and
+ *     model. They are added and dropped together with the words of these messages.
+ * (9) Each step is one transaction of limited size. `summary` is that of the newest compaction,
  *     which the metadata has ("compaction").
  *
  * Locks: db_lock for everything about the databases. Contexts are opened while it is held, so a
@@ -53,13 +55,15 @@
   X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NULL FROM context WHERE id = ?1")       \
   X(ROW_PUT,                                                                                      \
     "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, "  \
-    "state, owner, old, error, stamp, indexed, digest, due, rc, meta, summary) "                  \
+    "state, owner, old, error, stamp, indexed, digest, due, rc, meta, summary, packed, "          \
+    "packed_bytes, trashed, trashed_bytes, sizes) "                                               \
     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "   \
-    "?19, ?20) "                                                                                  \
+    "?19, ?20, ?21, ?22, ?23, ?24, ?25) "                                                         \
     "ON CONFLICT (id) DO UPDATE SET title = ?2, created = ?3, updated = ?4, messages = ?5, "      \
     "bytes = ?6, branches = ?7, model = ?8, mode = ?9, state = ?10, owner = ?11, old = ?12, "     \
     "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18, meta = ?19, "    \
-    "summary = ?20")                                                                              \
+    "summary = ?20, packed = ?21, packed_bytes = ?22, trashed = ?23, trashed_bytes = ?24, "       \
+    "sizes = ?25")                                                                                \
   X(ROW_DROP, "DELETE FROM context WHERE n = ?1")                                                 \
   X(ROW_BROKEN, "SELECT id FROM context WHERE error IS NOT NULL")                                 \
   X(ROW_OLD, "SELECT id FROM context WHERE old = 1")                                              \
@@ -67,6 +71,19 @@
   X(ROW_STATE, "SELECT id FROM context WHERE state = ?1 AND state <> 'Idle'")                     \
   X(OWNER_BYTES, "SELECT ifnull(sum(bytes + meta), 0) FROM context "                              \
                  "WHERE NOT hidden(id) AND owner = ?1")                                           \
+  X(SIZE_SUM, "SELECT count(*), total(messages), total(bytes), total(meta), total(packed), "      \
+              "total(packed_bytes), total(trashed), total(trashed_bytes) FROM context "           \
+              "WHERE NOT hidden(id) AND rc = 0 AND (?1 IS NULL OR owner = ?1)")                   \
+  X(SIZES, QP__CAT_SIZE "AND (bytes, id) < (?3, ?4) " QP__CAT_SIZE_ORDER)                         \
+  X(SIZES_TRASHED, QP__CAT_SIZE "AND trashed > 0 AND (bytes, id) < (?3, ?4) " QP__CAT_SIZE_ORDER) \
+  X(USAGE_PUT,                                                                                    \
+    "INSERT INTO usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8) "                               \
+    "ON CONFLICT DO UPDATE SET answers = answers + 1, input = input + ?4, output = output + ?5, " \
+    "cached = cached + ?6, cost = cost + ?7, unpriced = unpriced + ?8")                           \
+  X(USAGE_DROP, "DELETE FROM usage WHERE context = ?1")                                           \
+  X(USAGE_DAY, QP__CAT_USAGE("(quarter + ?4) / 96") "GROUP BY 1 ORDER BY 1 DESC LIMIT ?5")        \
+  X(USAGE_CONTEXT, QP__CAT_USAGE("c.id") "GROUP BY u.context " QP__CAT_USAGE_ORDER)               \
+  X(USAGE_MODEL, QP__CAT_USAGE("u.model") "GROUP BY 1 " QP__CAT_USAGE_ORDER)                      \
   X(ROW_AFTER, "SELECT n, id FROM context WHERE n > ?1 ORDER BY n LIMIT 256")                     \
   X(ROW_NUMBER, "SELECT n FROM context LIMIT 1 OFFSET ?1")                                        \
   X(STATE_FIND, "SELECT epoch, before, complete, dirs, dropped FROM state")                       \
@@ -110,6 +127,21 @@
 #define QP__CAT_HIT                                                                  \
   "SELECT c.id, c.title, m.id, m.role, m.created, " QP__CAT_SNIP ", rank, words.rowid " \
   "FROM words JOIN message m ON m.n = words.rowid JOIN context c ON c.n = m.context "
+
+/* ?1 owner or null, ?3 and ?4 where the last page ended, ?2 how many */
+#define QP__CAT_SIZE                                                                            \
+  "SELECT id, title, owner, updated, messages, bytes, meta, packed, packed_bytes, trashed, "    \
+  "trashed_bytes, branches, sizes FROM context WHERE NOT hidden(id) AND rc = 0 AND (?1 IS NULL " \
+  "OR owner = ?1) "
+#define QP__CAT_SIZE_ORDER "ORDER BY bytes DESC, id DESC LIMIT ?2"
+
+/* ?1 owner or null, ?2 and ?3 the first quarter of an hour and the one after the last, ?4 quarters
+ * to add for local time, ?5 how many */
+#define QP__CAT_USAGE(group)                                                                      \
+  "SELECT " group ", c.title, sum(answers), total(input), total(output), total(cached), "         \
+  "total(cost), sum(unpriced) FROM usage u CROSS JOIN context c ON c.n = u.context "              \
+  "WHERE quarter >= ?2 AND quarter < ?3 AND (?1 IS NULL OR c.owner = ?1) AND NOT hidden(c.id) "
+#define QP__CAT_USAGE_ORDER "ORDER BY total(cost) DESC, total(input) + total(output) DESC LIMIT ?5"
 
 enum qp__cat_sql {
 #define QP__CAT_SQL_ENUM(name, text) QP__CAT_##name,
@@ -337,8 +369,19 @@ enum qp_rc qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct
 
 /* ---- catalogue_text.c ---- */
 
-/* Appends the searchable text of a stored message. */
-enum qp_rc qp__cat_message_text(struct qp_bytes json, struct qp__buf *out, struct qp_err *err);
+/* Appends the searchable text of a message. */
+enum qp_rc qp__cat_message_text(const struct qp_message *m, struct qp__buf *out,
+                                struct qp_err *err);
+
+/* ---- catalogue_report.c ---- */
+
+/* Adds what a message has used to the sums of its context, the row `n`. Does nothing for messages
+ * other than answers of models. */
+enum qp_rc qp__cat_put_usage(struct qp__cat_db *db, int64_t n, const struct qp_message *m,
+                             const struct qp__entry *e, struct qp_err *err);
+/* Binds the sizes of a context to ROW_PUT. */
+enum qp_rc qp__cat_bind_sizes(sqlite3_stmt *st, const struct qp_context *c,
+                              const struct qp__view *v, struct qp_err *err);
 
 /* ---- catalogue_terms.c ---- */
 

@@ -54,13 +54,8 @@ add_strings(struct qp__buf *out, json_t *value, int depth)
 }
 
 enum qp_rc
-qp__cat_message_text(struct qp_bytes json, struct qp__buf *out, struct qp_err *err)
+qp__cat_message_text(const struct qp_message *m, struct qp__buf *out, struct qp_err *err)
 {
-  struct qp_message *m = NULL;
-  enum qp_rc rc = qp__message_decode("a message", json, &m, err);
-
-  if (rc)
-    return rc;
   for (size_t i = 0; i < m->part_count; i++)
     if (m->parts[i].view.kind == QP_PART_TEXT)
       add_text(out, m->parts[i].view.text.data, m->parts[i].view.text.len);
@@ -70,6 +65,5 @@ qp__cat_message_text(struct qp_bytes json, struct qp__buf *out, struct qp_err *e
   }
   if (m->has_result)
     add_strings(out, m->result_value, 0);
-  qp_message_free(m);
   return qp__buf_check(out, "the text of a message", err);
 }

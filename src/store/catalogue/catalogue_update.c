@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/uuid.h"
 #include "base/vec.h"
+#include "model/message.h"
 #include "store/catalogue/catalogue_int.h"
 
 /* The limits of one transaction; the row of one context may exceed them. */
@@ -108,12 +109,14 @@ run_for(struct qp__catalogue *cat, enum qp__cat_sql sql, int64_t n, struct qp_er
   return qp__cat_run(cat->into, st, err);
 }
 
-/* The only function that removes the text of a context. */
+/* The only function that removes the text and the usage of a context. */
 static enum qp_rc
 drop_text(struct qp__catalogue *cat, int64_t n, struct qp_err *err)
 {
   enum qp_rc rc = run_for(cat, QP__CAT_WORDS_DROP, n, err);
 
+  if (!rc)
+    rc = run_for(cat, QP__CAT_USAGE_DROP, n, err);
   if (!rc)
     rc = run_for(cat, QP__CAT_TEXT_DROP, n, err);
   if (!rc)
@@ -201,8 +204,10 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
     (void)sqlite3_bind_int64(st, 16, (int64_t)known.digest);
     (void)sqlite3_bind_int(st, 17, known.indexed != messages);
     (void)sqlite3_bind_int(st, 18, QP_OK);
-    rc = qp__cat_run(cat->into, st, err);
+    rc = qp__cat_bind_sizes(st, c, v, err);
   }
+  if (!rc)
+    rc = qp__cat_run(cat->into, st, err);
   cat->finished += !rc && known.indexed == messages;
   qp__view_unref(v);
   return rc;
@@ -320,6 +325,27 @@ use_room(size_t *room, size_t n)
   *room = n < *room ? *room - n : 0;
 }
 
+/* Adds the words and the usage of a message. Of a message in the trash only the usage: it cannot be
+ * found, but it was paid for. */
+static enum qp_rc
+index_message(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct qp_bytes json,
+              struct qp__buf *text, struct qp_err *err)
+{
+  struct qp_message *m = NULL;
+  enum qp_rc rc = qp__message_decode("a message", json, &m, err);
+
+  if (rc) /* a message that cannot be parsed has no text */
+    return rc == QP_NOMEM ? rc : QP_OK;
+  qp__buf_reset(text);
+  rc = qp__cat_put_usage(cat->into, n, m, e, err);
+  if (!rc && qp__entry_kind(e) != QP__PLACE_TRASH)
+    rc = qp__cat_message_text(m, text, err);
+  if (!rc && text->len)
+    rc = put_text(cat, n, e, qp__buf_bytes(text), err);
+  qp_message_free(m);
+  return rc;
+}
+
 /* Indexes messages [*at, end) up to the limits. */
 static enum qp_rc
 index_messages(struct qp__catalogue *cat, struct qp_context *c, int64_t n, uint32_t *at,
@@ -335,14 +361,11 @@ index_messages(struct qp__catalogue *cat, struct qp_context *c, int64_t n, uint3
     const struct qp__entry *e = qp__tree_at(&c->tree, *at);
 
     use_room(&room->messages, 1);
-    if (qp__entry_kind(e) == QP__PLACE_TRASH)
+    if (qp__entry_kind(e) == QP__PLACE_TRASH && e->role != QP_ROLE_ASSISTANT)
       continue;
     rc = read_message(c, *at, &json, err);
-    qp__buf_reset(&text);
-    if (!rc && json.len) /* a message that cannot be parsed has no text */
-      rc = qp__cat_message_text(qp__buf_bytes(&json), &text, err) == QP_NOMEM ? QP_NOMEM : QP_OK;
-    if (!rc && text.len)
-      rc = put_text(cat, n, e, qp__buf_bytes(&text), err);
+    if (!rc && json.len)
+      rc = index_message(cat, n, e, qp__buf_bytes(&json), &text, err);
     use_room(&room->bytes, json.len);
   }
   qp__buf_release(&json);

@@ -146,6 +146,55 @@ qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err)
   return rc;
 }
 
+/* ---- listing ---- */
+
+static void
+describe_row(const struct qp__tree *tree, uint32_t last, struct qp_trash_row *out)
+{
+  const struct qp__entry *e = qp__tree_at(tree, last);
+
+  memset(out, 0, sizeof(*out));
+  out->last = e->id;
+  out->created_at = e->time;
+  out->trashed_at = qp__place_time(atomic_load(&e->place));
+  for (uint32_t slot = last; slot != QP__NO_SLOT && is_trashed(tree, slot); slot = e->parent) {
+    e = qp__tree_at(tree, slot);
+    out->first = e->id;
+    out->messages++;
+    out->bytes += e->size;
+  }
+}
+
+enum qp_rc
+qp_trash_list(struct qp_context *context, qp_trash_visit *visit, void *arg, struct qp_err *err)
+{
+  const struct qp__tree *tree = &context->tree;
+  uint32_t count = atomic_load_explicit(&tree->visible, memory_order_acquire);
+  bool *inner; /* it has a child in the trash */
+  enum qp_rc rc = QP_OK;
+
+  if (!atomic_load(&tree->trashed_count))
+    return QP_OK;
+  inner = qp__alloc0((size_t)count + 1, sizeof(bool));
+  if (!inner)
+    return qp__fail_nomem(err, "listing the trash");
+  for (uint32_t slot = count; slot-- > 0 && !rc;) {
+    uint32_t parent = qp__tree_at(tree, slot)->parent;
+    struct qp_trash_row row;
+
+    if (!is_trashed(tree, slot))
+      continue;
+    if (parent != QP__NO_SLOT)
+      inner[parent] = true;
+    if (inner[slot])
+      continue;
+    describe_row(tree, slot, &row);
+    rc = visit(arg, &row);
+  }
+  qp__free(inner);
+  return rc;
+}
+
 /* ---- collecting ---- */
 
 struct gc {
