@@ -12,7 +12,7 @@ const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', 
 
 export const chromiumPath = process.env.QUIPU_CHROMIUM ?? '/usr/bin/chromium';
 
-const optional = /\/v1\/(contexts\/[^/]+\/(queue|compactions|view)|jobs|usage\/daily)(\?|$)/;
+const optional = /\/v1\/(contexts\/[^/]+\/(queue|compactions|view)|jobs)(\?|$)/;
 
 let shared;
 

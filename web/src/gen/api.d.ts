@@ -228,6 +228,53 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What models have used, per day, context and model
+         * @description Sums of the tokens and costs that providers reported with their answers, over the last days,
+         *     today included. Days without answers are left out. `contexts` and `models` have the most
+         *     expensive ones first. Answers in the trash count; answers that were deleted for good and the
+         *     summaries that compaction asks for do not. `unpriced` counts answers whose cost is unknown.
+         *     The sums are kept in the catalogue: no message is read for a report.
+         */
+        get: operations["getUsageReport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sizes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sizes of contexts and their branches, the largest first
+         * @description From the catalogue: no context is opened. Sizes are before compression. Each context has its
+         *     32 largest branches; branches share the messages before a fork, so their sum may exceed the
+         *     size of the context. `total` is about all contexts, not only those of the page. With
+         *     `trashed=true` only contexts that have messages in the trash are listed.
+         */
+        get: operations["listSizes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -370,6 +417,31 @@ export interface paths {
          *     is also given at the top level of the body, the value at the top level is used.
          */
         patch: operations["updateContext"];
+        trace?: never;
+    };
+    "/v1/contexts/{id}/trash": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What is in the trash of a context
+         * @description Garbage collection (`POST /v1/maintenance/gc`) moves messages that no branch reaches to the
+         *     trash, and deletes them for good after a grace period. Each item is a row of such messages,
+         *     for instance a deleted branch: from the first one, whose parent is not in the trash, to the
+         *     last one, which has no child there. A fork at `last_message_id` restores the row
+         *     (`POST /v1/contexts/{id}/branches`); a collection with `grace_seconds: 0` deletes everything
+         *     in the trash. The rows of the newest messages are first.
+         */
+        get: operations["listTrash"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/contexts/{id}/size": {
@@ -1607,8 +1679,9 @@ export interface paths {
          * @description The body is the file: a dump of a browser's LocalStorage, as an object of keys, or an old
          *     context in one file. It is recognised by its content and imported by a job. A file that has
          *     nothing that quipu knows makes the job fail with `INVALID`. A chat is imported completely or
-         *     not at all, and importing it again changes nothing. Only for keys without an owner. The
-         *     setting `max_body` limits the size.
+         *     not at all, and importing it again changes nothing. What a key with an owner imports belongs
+         *     to that owner: its contexts get this owner, its prompts too. The file is not kept in memory;
+         *     the setting `max_import`, and not `max_body`, limits its size.
          */
         post: operations["importFile"];
         delete?: never;
@@ -2857,6 +2930,120 @@ export interface components {
             owner: string;
             bytes: number;
             limit: number | null;
+        };
+        /** @description Sums over answers of models. */
+        UsageSums: {
+            answers: number;
+            /** @description All input, also from a cache. */
+            input_tokens: number;
+            output_tokens: number;
+            /** @description The part of the input that was read from a cache. */
+            cached_tokens: number;
+            cost_usd: number;
+            /** @description Answers whose cost is unknown. */
+            unpriced: number;
+        };
+        /** @description The sums of a day. */
+        UsageDay: {
+            /** Format: date */
+            day: string;
+            answers: number;
+            /** @description All input, also from a cache. */
+            input_tokens: number;
+            output_tokens: number;
+            /** @description The part of the input that was read from a cache. */
+            cached_tokens: number;
+            cost_usd: number;
+            /** @description Answers whose cost is unknown. */
+            unpriced: number;
+        };
+        /** @description The sums of a context. */
+        UsageContext: {
+            context_id: components["schemas"]["Id"];
+            title: string | null;
+            answers: number;
+            /** @description All input, also from a cache. */
+            input_tokens: number;
+            output_tokens: number;
+            /** @description The part of the input that was read from a cache. */
+            cached_tokens: number;
+            cost_usd: number;
+            /** @description Answers whose cost is unknown. */
+            unpriced: number;
+        };
+        /** @description The sums of a model, as the provider calls it; empty if it is unknown. */
+        UsageModel: {
+            model: string;
+            answers: number;
+            /** @description All input, also from a cache. */
+            input_tokens: number;
+            output_tokens: number;
+            /** @description The part of the input that was read from a cache. */
+            cached_tokens: number;
+            cost_usd: number;
+            /** @description Answers whose cost is unknown. */
+            unpriced: number;
+        };
+        /** @description What models have used. */
+        UsageReport: {
+            from: components["schemas"]["Time"];
+            total: components["schemas"]["UsageSums"];
+            days: components["schemas"]["UsageDay"][];
+            contexts: components["schemas"]["UsageContext"][];
+            models: components["schemas"]["UsageModel"][];
+        };
+        /** @description The size of a branch, from the first message to its head. */
+        BranchSize: {
+            name: components["schemas"]["BranchName"];
+            messages: number;
+            message_bytes: number;
+        };
+        /** @description The size of a context. */
+        SizeRow: {
+            id: components["schemas"]["Id"];
+            title: string | null;
+            owner: string | null;
+            updated_at: components["schemas"]["Time"];
+            messages: number;
+            message_bytes: number;
+            metadata_bytes: number;
+            archived_messages: number;
+            archived_bytes: number;
+            trashed_messages: number;
+            trashed_bytes: number;
+            branch_count: number;
+            branches: components["schemas"]["BranchSize"][];
+        };
+        /** @description Sums over all contexts. */
+        SizeTotal: {
+            contexts: number;
+            messages: number;
+            message_bytes: number;
+            metadata_bytes: number;
+            archived_messages: number;
+            archived_bytes: number;
+            trashed_messages: number;
+            trashed_bytes: number;
+        };
+        /** @description A page of sizes. */
+        SizeList: {
+            total: components["schemas"]["SizeTotal"];
+            contexts: components["schemas"]["SizeRow"][];
+            next_cursor: string | null;
+        };
+        /** @description A row of messages in the trash. */
+        TrashRow: {
+            first_message_id: components["schemas"]["Id"];
+            last_message_id: components["schemas"]["Id"];
+            messages: number;
+            message_bytes: number;
+            created_at: components["schemas"]["Time"];
+            trashed_at: components["schemas"]["Time"];
+        };
+        /** @description The trash of a context. */
+        Trash: {
+            trash: components["schemas"]["TrashRow"][];
+            more: boolean;
         };
         Models: {
             models: components["schemas"]["Model"][];
@@ -4180,6 +4367,167 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getUsageReport: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only contexts of this owner. A key with an owner can ask only for that owner; other callers get all owners by default.
+                 * @example alice
+                 */
+                owner?: string;
+                /** @description How many days. */
+                days?: number;
+                /** @description Where a day begins: the offset of the local time from UTC in minutes, in steps of 15. */
+                utc_offset?: number;
+                /** @description The maximum number of contexts, and of models. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sums. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "from": "2026-11-11T00:00:00.000Z",
+                     *       "total": {
+                     *         "answers": 2,
+                     *         "input_tokens": 1200,
+                     *         "output_tokens": 340,
+                     *         "cached_tokens": 0,
+                     *         "cost_usd": 0.0087,
+                     *         "unpriced": 0
+                     *       },
+                     *       "days": [
+                     *         {
+                     *           "day": "2026-11-17",
+                     *           "answers": 2,
+                     *           "input_tokens": 1200,
+                     *           "output_tokens": 340,
+                     *           "cached_tokens": 0,
+                     *           "cost_usd": 0.0087,
+                     *           "unpriced": 0
+                     *         }
+                     *       ],
+                     *       "contexts": [
+                     *         {
+                     *           "context_id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *           "title": "Plans",
+                     *           "answers": 2,
+                     *           "input_tokens": 1200,
+                     *           "output_tokens": 340,
+                     *           "cached_tokens": 0,
+                     *           "cost_usd": 0.0087,
+                     *           "unpriced": 0
+                     *         }
+                     *       ],
+                     *       "models": [
+                     *         {
+                     *           "model": "demo",
+                     *           "answers": 2,
+                     *           "input_tokens": 1200,
+                     *           "output_tokens": 340,
+                     *           "cached_tokens": 0,
+                     *           "cost_usd": 0.0087,
+                     *           "unpriced": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSizes: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only contexts of this owner. A key with an owner can ask only for that owner; other callers get all owners by default.
+                 * @example alice
+                 */
+                owner?: string;
+                /** @description Only contexts with messages in the trash. */
+                trashed?: boolean;
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: components["parameters"]["ListCursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of contexts. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "total": {
+                     *         "contexts": 1,
+                     *         "messages": 12,
+                     *         "message_bytes": 7331,
+                     *         "metadata_bytes": 512,
+                     *         "archived_messages": 0,
+                     *         "archived_bytes": 0,
+                     *         "trashed_messages": 0,
+                     *         "trashed_bytes": 0
+                     *       },
+                     *       "contexts": [
+                     *         {
+                     *           "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *           "title": "Plans",
+                     *           "owner": null,
+                     *           "updated_at": "2026-11-17T10:00:00.000Z",
+                     *           "messages": 12,
+                     *           "message_bytes": 7331,
+                     *           "metadata_bytes": 512,
+                     *           "archived_messages": 0,
+                     *           "archived_bytes": 0,
+                     *           "trashed_messages": 0,
+                     *           "trashed_bytes": 0,
+                     *           "branch_count": 1,
+                     *           "branches": [
+                     *             {
+                     *               "name": "main",
+                     *               "messages": 12,
+                     *               "message_bytes": 7331
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SizeList"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listModels: {
         parameters: {
             query?: never;
@@ -4845,6 +5193,57 @@ export interface operations {
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
+        };
+    };
+    listTrash: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rows; `more` says that there are others. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "trash": [
+                     *         {
+                     *           "first_message_id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d02",
+                     *           "last_message_id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d03",
+                     *           "messages": 2,
+                     *           "message_bytes": 812,
+                     *           "created_at": "2026-11-17T10:00:00.000Z",
+                     *           "trashed_at": "2026-11-17T11:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "more": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Trash"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
         };
     };
     getContextSize: {

@@ -16,6 +16,11 @@ export type Tool = Schemas['Tool'];
 export type Hit = Schemas['Hit'];
 export type Session = Schemas['Session'];
 export type Rule = Schemas['Rule'];
+export type UsageReport = Schemas['UsageReport'];
+export type UsageDay = Schemas['UsageDay'];
+export type SizeList = Schemas['SizeList'];
+export type SizeRow = Schemas['SizeRow'];
+export type TrashRow = Schemas['TrashRow'];
 
 export interface State extends Omit<Schemas['State'], 'messages' | 'pending_tool_calls' | 'state_detail' | 'window'> {
   messages: Message[];

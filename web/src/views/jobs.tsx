@@ -3,8 +3,9 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ask, remove, sentence } from '../lib/api';
+import { chatHash } from '../lib/store';
 import type { Job } from '../lib/types';
-import { count } from '../lib/words';
+import { bytes, count } from '../lib/words';
 import { Button, Notice } from './parts';
 
 const every = 400;
@@ -68,16 +69,56 @@ export function JobView({ job: first, label, onEnd }: { job: Job; label: string;
   );
 }
 
+// Things that a report lists: what was imported, what is damaged, what failed.
+interface Item {
+  item?: string;
+  outcome?: string;
+  problem?: string;
+  path?: string;
+  code?: string;
+  detail?: string;
+  message?: string;
+  error?: string | null;
+  notes?: string[];
+  context_id?: string | null;
+}
+
+const words = (name: string): string => name.replaceAll('_', ' ').replace(/ bytes$/, '');
+
 function Report({ report }: { report: Record<string, unknown> }): VNode {
-  const words = (name: string) => name.replaceAll('_', ' ');
+  const facts = Object.entries(report).filter(([, value]) => typeof value === 'number');
+  const lists = Object.entries(report).filter((entry): entry is [string, Item[]] => Array.isArray(entry[1]) && entry[1].length > 0);
   return (
-    <dl class="facts">
-      {Object.entries(report).map(([name, value]) => (
-        <div key={name}>
-          <dt>{words(name)}</dt>
-          <dd>{typeof value === 'number' ? count(value) : Array.isArray(value) ? (value.length === 0 ? 'none' : <pre tabIndex={0}>{value.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n')}</pre>) : typeof value === 'object' ? JSON.stringify(value) : String(value)}</dd>
-        </div>
+    <>
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{words(name)}</dt>
+            <dd>{name.includes('bytes') ? bytes(value as number) : count(value as number)}</dd>
+          </div>
+        ))}
+      </dl>
+      {report.dry_run === true && <p class="faint">A trial: nothing was changed.</p>}
+      {lists.map(([name, items]) => (
+        <ul key={name} class="report" aria-label={words(name)} tabIndex={0}>
+          {items.map((one, n) => (
+            <ReportItem key={n} one={one} />
+          ))}
+        </ul>
       ))}
-    </dl>
+    </>
+  );
+}
+
+function ReportItem({ one }: { one: Item }): VNode {
+  const name = one.item ?? one.path ?? one.context_id ?? '';
+  const why = [one.problem, one.error, one.message, one.detail, ...(one.notes ?? [])].filter(Boolean).join('; ');
+  const isBad = one.outcome === 'failed' || Boolean(one.code ?? one.problem);
+  return (
+    <li class={isBad ? 'bad' : undefined}>
+      <span class="report-name">{one.context_id && !isBad ? <a href={chatHash(one.context_id)}>{name}</a> : name}</span>
+      {one.outcome && <span class="faint">{one.outcome}</span>}
+      {why && <span class="report-why">{why}</span>}
+    </li>
   );
 }

@@ -21,12 +21,35 @@ export function Page({ title, lead, children, acts }: { title: string; lead?: st
   );
 }
 
+interface SegmentsProps<T> {
+  name: string;
+  label: string;
+  value: T;
+  options: [T, string][];
+  onChange: (value: T) => void;
+}
+
+// One of a few values.
+export function Segments<T extends string | number | boolean>({ name, label, value, options, onChange }: SegmentsProps<T>): VNode {
+  return (
+    <div class="segments" role="radiogroup" aria-label={label}>
+      {options.map(([one, text]) => (
+        <label key={String(one)}>
+          <input type="radio" name={name} checked={value === one} onChange={() => onChange(one)} />
+          <span>{text}</span>
+        </label>
+      ))}
+    </div>
+  );
+}
+
 export interface Bar {
   label: string;
   value: number;
   shown: string;
   href?: string;
   act?: VNode;
+  isPart?: boolean; // of the bar above
 }
 
 // Sizes as bars, largest first: readable as a list too.
@@ -35,7 +58,7 @@ export function Bars({ bars, label }: { bars: Bar[]; label: string }): VNode {
   return (
     <ul class={`bars${bars.some((bar) => bar.act) ? ' acts' : ''}`} aria-label={label}>
       {bars.map((bar, n) => (
-        <li key={n}>
+        <li key={n} class={bar.isPart ? 'part' : undefined}>
           {bar.href ? <a href={bar.href}>{bar.label}</a> : <span>{bar.label}</span>}
           <div class="bar">
             {bar.value > 0 && <i style={{ width: `${Math.max(0.6, (bar.value / most) * 100)}%` }} />}

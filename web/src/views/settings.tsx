@@ -5,7 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { ask, remove, sentence } from '../lib/api';
 import { loadTools, notify, set, settings, type Settings, tools } from '../lib/store';
 import type { Rule } from '../lib/types';
-import { Page } from './page';
+import { Page, Segments } from './page';
 import { Button } from './parts';
 
 const keys: [string, string][] = [
@@ -30,14 +30,7 @@ export function SettingsView(): VNode {
   const choice = <K extends keyof Settings>(name: K, label: string, options: [Settings[K], string][]) => (
     <fieldset class="choice">
       <legend>{label}</legend>
-      <div class="segments">
-        {options.map(([value, text]) => (
-          <label key={String(value)}>
-            <input type="radio" name={name} checked={now[name] === value} onChange={() => set({ [name]: value } as Partial<Settings>)} />
-            <span>{text}</span>
-          </label>
-        ))}
-      </div>
+      <Segments name={name} label={label} value={now[name]} options={options} onChange={(value) => set({ [name]: value } as Partial<Settings>)} />
     </fieldset>
   );
   return (

@@ -3,37 +3,44 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ask, inPath, remove, sentence } from '../lib/api';
-import { chatHash, listChanged, notify, rows } from '../lib/store';
-import type { Context, ContextRow, Job, Session } from '../lib/types';
+import { chatHash, listChanged, notify } from '../lib/store';
+import type { Job, Session, SizeList, SizeRow } from '../lib/types';
 import { bytes, count, plural, shortTime } from '../lib/words';
 import { JobView, startJob } from './jobs';
-import { Bars, Page } from './page';
+import { Bars, Page, type Bar } from './page';
 import { Button, Dialog, Empty, Loading, Notice } from './parts';
+import { Trash } from './trash';
 
-interface Size {
-  messages: number;
-  message_bytes: number;
-  metadata_bytes: number;
-  archived_messages: number;
-  archived_bytes: number;
-  pack_bytes: number;
-  trashed_messages: number;
-  trashed_bytes: number;
-}
+const page = 15; // conversations that are shown at a time
 
 const works: { kind: string; label: string; about: string }[] = [
   { kind: 'check', label: 'Check', about: 'Reads everything and compares it with its checksums. Changes nothing.' },
   { kind: 'compress', label: 'Compress', about: 'Packs the messages of conversations into one file each.' },
   { kind: 'archive', label: 'Archive', about: 'Moves old messages into compressed files. They stay readable and searchable.' },
-  { kind: 'gc', label: 'Empty the trash', about: 'Deletes messages that no branch reaches any more, after their grace period.' },
+  { kind: 'gc', label: 'Collect the trash', about: 'Moves messages that no branch reaches to the trash, and deletes those that have been there for a week.' },
   { kind: 'reindex', label: 'Rebuild the search', about: 'Reads every message again and writes a new search index.' },
   { kind: 'migrate', label: 'Convert old formats', about: 'Converts conversations of the older program that lie in the data directory.' },
 ];
 
 export function Storage(): VNode {
   const [jobs, setJobs] = useState<{ job: Job; label: string }[]>([]);
-  const [detail, setDetail] = useState<ContextRow | null>(null);
+  const [sizes, setSizes] = useState<SizeList | null>(null);
+  const [detail, setDetail] = useState<SizeRow | null>(null);
   const [problem, setProblem] = useState('');
+  const [version, setVersion] = useState(0); // of what is stored: jobs change it
+  const load = async (cursor?: string | null) => {
+    try {
+      const next = await ask<SizeList>(`/sizes?limit=${page}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`);
+      setSizes((old) => (cursor && old ? { ...next, contexts: [...old.contexts, ...next.contexts] } : next));
+    } catch (error) {
+      setProblem(sentence(error));
+    }
+  };
+  useEffect(() => void load(), [version]);
+  const changed = () => {
+    listChanged();
+    setVersion((old) => old + 1);
+  };
   const start = async (kind: string, label: string, body: unknown = {}) => {
     setProblem('');
     try {
@@ -43,37 +50,50 @@ export function Storage(): VNode {
       setProblem(sentence(error));
     }
   };
-  const all = rows.value;
-  const total = all.reduce((sum, row) => sum + row.message_bytes, 0);
-  const largest = [...all].sort((a, b) => b.message_bytes - a.message_bytes).slice(0, 15);
+  const total = sizes?.total;
   return (
-    <Page title="Storage" lead="Plain files on the disk of the server.">
-      <dl class="tiles">
-        <div>
-          <dt>Conversations</dt>
-          <dd>{count(all.length)}</dd>
-        </div>
-        <div>
-          <dt>Messages</dt>
-          <dd>{count(all.reduce((sum, row) => sum + row.messages, 0))}</dd>
-        </div>
-        <div>
-          <dt>Text</dt>
-          <dd>{bytes(total)}</dd>
-        </div>
-      </dl>
+    <Page title="Storage" lead="What the conversations take on the disk of the server, before compression.">
       {problem && <Notice kind="error">{problem}</Notice>}
+      {!sizes && !problem && <Loading />}
+      {total && (
+        <dl class="tiles">
+          <div>
+            <dt>Conversations</dt>
+            <dd>{count(total.contexts)}</dd>
+          </div>
+          <div>
+            <dt>Messages</dt>
+            <dd>{count(total.messages)}</dd>
+          </div>
+          <div>
+            <dt>Text</dt>
+            <dd>{bytes(total.message_bytes)}</dd>
+          </div>
+          <div>
+            <dt>Compressed</dt>
+            <dd>{bytes(total.archived_bytes)}</dd>
+          </div>
+        </dl>
+      )}
       {jobs.map(({ job, label }) => (
-        <JobView key={job.id} job={job} label={label} onEnd={listChanged} />
+        <JobView key={job.id} job={job} label={label} onEnd={changed} />
       ))}
-      <section>
-        <h2>Largest conversations</h2>
-        {all.length === 0 ? (
-          <Empty title="Nothing is stored yet" />
-        ) : (
-          <Bars label="Bytes per conversation" bars={largest.map((row) => ({ label: row.title || 'Untitled', value: row.message_bytes, shown: `${bytes(row.message_bytes)} · ${plural(row.messages, 'message')}`, href: chatHash(row.id), act: <Button small kind="quiet" icon="right" label={`Details of ${row.title || 'Untitled'}`} onClick={() => setDetail(row)} /> }))} />
-        )}
-      </section>
+      {sizes && (
+        <section>
+          <h2>Largest conversations</h2>
+          {sizes.contexts.length === 0 ? (
+            <Empty title="Nothing is stored yet" />
+          ) : (
+            <Bars label="Bytes per conversation and branch" bars={sizes.contexts.flatMap((row) => barsOf(row, () => setDetail(row)))} />
+          )}
+          {sizes.next_cursor && (
+            <Button small onClick={() => void load(sizes.next_cursor)}>
+              Show more
+            </Button>
+          )}
+        </section>
+      )}
+      <Trash version={version} onChanged={changed} onPurge={(row) => void start('gc', row ? `Delete the trash of “${row.title || 'Untitled'}”` : 'Delete all trash', { grace_seconds: 0, ...(row && { context_id: row.id }) })} />
       <section>
         <h2>Maintenance</h2>
         <ul class="works">
@@ -96,53 +116,46 @@ export function Storage(): VNode {
   );
 }
 
-function Detail({ row, onClose, onWork }: { row: ContextRow; onClose: () => void; onWork: (kind: string, label: string) => void }): VNode {
-  const [size, setSize] = useState<Size | null>(null);
-  const [context, setContext] = useState<Context | null>(null);
-  const [problem, setProblem] = useState('');
-  useEffect(() => {
-    Promise.all([ask<Size>(`/contexts/${row.id}/size`), ask<Context>(`/contexts/${row.id}?messages=none`)]).then(
-      ([found, about]) => {
-        setSize(found);
-        setContext(about);
-      },
-      (error: unknown) => setProblem(sentence(error)),
-    );
-  }, []);
+const branchesShown = 4;
+
+// A bar of the conversation, and one for each branch if it has several.
+function barsOf(row: SizeRow, onDetail: () => void): Bar[] {
+  const title = row.title || 'Untitled';
+  const own: Bar = { label: title, value: row.message_bytes, shown: `${bytes(row.message_bytes)} · ${plural(row.messages, 'message')}`, href: chatHash(row.id), act: <Button small kind="quiet" icon="right" label={`Details of ${title}`} onClick={onDetail} /> };
+  if (row.branch_count < 2) return [own];
+  return [own, ...row.branches.slice(0, branchesShown).map((branch) => ({ label: branch.name, value: branch.message_bytes, shown: `${bytes(branch.message_bytes)} · ${plural(branch.messages, 'message')}`, isPart: true }))];
+}
+
+function Detail({ row, onClose, onWork }: { row: SizeRow; onClose: () => void; onWork: (kind: string, label: string) => void }): VNode {
+  const left = row.branch_count - row.branches.length;
   return (
     <Dialog title={row.title || 'Untitled'} onClose={onClose}>
-      {problem && <Notice kind="error">{problem}</Notice>}
-      {!size && !problem && <Loading />}
-      {size && (
-        <>
-          <Bars
-            label="Bytes by place"
-            bars={[
-              { label: 'Messages', value: size.message_bytes, shown: bytes(size.message_bytes) },
-              { label: 'Archived', value: size.archived_bytes, shown: `${bytes(size.archived_bytes)} · ${count(size.archived_messages)}` },
-              { label: 'Packed on disk', value: size.pack_bytes, shown: bytes(size.pack_bytes) },
-              { label: 'Trash', value: size.trashed_bytes, shown: `${bytes(size.trashed_bytes)} · ${count(size.trashed_messages)}` },
-              { label: 'Index', value: size.metadata_bytes, shown: bytes(size.metadata_bytes) },
-            ]}
-          />
-          <h3>Branches</h3>
-          <Bars label="Bytes per branch" bars={(context?.branches ?? []).map((branch) => ({ label: branch.name, value: branch.message_bytes, shown: `${bytes(branch.message_bytes)} · ${plural(branch.messages, 'message')}` }))} />
-          <div class="row-end">
-            {works.slice(0, 4).map((work) => (
-              <Button
-                key={work.kind}
-                small
-                onClick={() => {
-                  onWork(work.kind, work.label);
-                  onClose();
-                }}
-              >
-                {work.label}
-              </Button>
-            ))}
-          </div>
-        </>
-      )}
+      <Bars
+        label="Bytes by place"
+        bars={[
+          { label: 'Messages', value: row.message_bytes, shown: `${bytes(row.message_bytes)} · ${count(row.messages)}` },
+          { label: 'Compressed', value: row.archived_bytes, shown: `${bytes(row.archived_bytes)} · ${count(row.archived_messages)}` },
+          { label: 'Trash', value: row.trashed_bytes, shown: `${bytes(row.trashed_bytes)} · ${count(row.trashed_messages)}` },
+          { label: 'Metadata', value: row.metadata_bytes, shown: bytes(row.metadata_bytes) },
+        ]}
+      />
+      <h3>Branches</h3>
+      <Bars label="Bytes per branch" bars={row.branches.map((branch) => ({ label: branch.name, value: branch.message_bytes, shown: `${bytes(branch.message_bytes)} · ${plural(branch.messages, 'message')}` }))} />
+      {left > 0 && <p class="faint">{plural(left, 'smaller branch', 'smaller branches')} not shown.</p>}
+      <div class="row-end">
+        {works.slice(0, 4).map((work) => (
+          <Button
+            key={work.kind}
+            small
+            onClick={() => {
+              onWork(work.kind, work.label);
+              onClose();
+            }}
+          >
+            {work.label}
+          </Button>
+        ))}
+      </div>
     </Dialog>
   );
 }

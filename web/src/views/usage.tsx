@@ -3,111 +3,74 @@
 
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { ask, sentence, tryAsk } from '../lib/api';
-import { chatHash, models, rows } from '../lib/store';
-import type { Message } from '../lib/types';
+import { ask, sentence } from '../lib/api';
+import { chatHash, models } from '../lib/store';
+import type { UsageDay, UsageReport } from '../lib/types';
 import { count, money, plural, tokens } from '../lib/words';
-import { Bars, Page } from './page';
+import { Bars, Page, Segments } from './page';
 import { Empty, Loading, Notice } from './parts';
 
-interface Day {
-  day: string;
-  input: number;
-  output: number;
-  cost_usd: number;
-  turns: number;
-}
+const periods: [number, string][] = [[7, '7 days'], [30, '30 days'], [90, '90 days']];
 
-interface Sum extends Omit<Day, 'day'> {
-  id: string;
-  title: string;
-}
-
-const recent = 40; // conversations that are read when the server has no sums
-const perConversation = 200; // newest messages of each
-
-interface Figures {
-  days: Day[];
-  conversations: Sum[];
-  isPartial: boolean;
-}
-
-async function gather(onProgress: (done: number, total: number) => void): Promise<Figures> {
-  const daily = await tryAsk<{ days: Day[] }>('/usage/daily?days=30');
-  const days = new Map<string, Day>();
-  const conversations: Sum[] = [];
-  const some = rows.value.slice(0, recent);
-  let isPartial = rows.value.length > recent;
-  for (const [n, row] of some.entries()) {
-    onProgress(n, some.length);
-    const page = await ask<{ messages: Message[]; total: number }>(`/contexts/${row.id}/messages?order=newest&limit=${perConversation}`).catch(() => ({ messages: [], total: 0 }));
-    if (page.total > perConversation) isPartial = true;
-    const sum: Sum = { id: row.id, title: row.title || 'Untitled', input: 0, output: 0, cost_usd: 0, turns: 0 };
-    for (const message of page.messages) {
-      const meta = message.metadata as { tokens?: { prompt_tokens?: number; completion_tokens?: number }; cost_usd?: number } | null;
-      if (message.role !== 'assistant' || !meta?.tokens) continue;
-      const one = { input: meta.tokens.prompt_tokens ?? 0, output: meta.tokens.completion_tokens ?? 0, cost_usd: meta.cost_usd ?? 0, turns: 1 };
-      const day = message.created_at.slice(0, 10);
-      const old = days.get(day) ?? { day, input: 0, output: 0, cost_usd: 0, turns: 0 };
-      days.set(day, { day, input: old.input + one.input, output: old.output + one.output, cost_usd: old.cost_usd + one.cost_usd, turns: old.turns + 1 });
-      sum.input += one.input;
-      sum.output += one.output;
-      sum.cost_usd += one.cost_usd;
-      sum.turns++;
-    }
-    if (sum.turns > 0) conversations.push(sum);
-  }
-  conversations.sort((a, b) => b.cost_usd - a.cost_usd || b.input + b.output - a.input - a.output);
-  return { days: daily?.days ?? [...days.values()].sort((a, b) => a.day.localeCompare(b.day)), conversations, isPartial };
-}
+// Minutes that the local time is ahead of UTC: days begin at the midnight of the reader.
+const utcOffset = (): number => -new Date().getTimezoneOffset();
 
 export function Usage(): VNode {
-  const [figures, setFigures] = useState<Figures | null>(null);
-  const [progress, setProgress] = useState('');
+  const [days, setDays] = useState(30);
+  const [report, setReport] = useState<UsageReport | null>(null);
   const [problem, setProblem] = useState('');
-  const ready = rows.value.length > 0;
   useEffect(() => {
-    gather((done, total) => setProgress(`${done} of ${total} conversations`)).then(setFigures, (error: unknown) => setProblem(sentence(error)));
-  }, [ready]);
-  const all = figures?.days.reduce((sum, day) => ({ input: sum.input + day.input, output: sum.output + day.output, cost: sum.cost + day.cost_usd, turns: sum.turns + day.turns }), { input: 0, output: 0, cost: 0, turns: 0 });
+    let gone = false;
+    setProblem('');
+    ask<UsageReport>(`/usage/report?days=${days}&utc_offset=${utcOffset()}`).then(
+      (found) => !gone && setReport(found),
+      (error: unknown) => !gone && setProblem(sentence(error)),
+    );
+    return () => void (gone = true);
+  }, [days]);
+  const all = report?.total;
   return (
-    <Page title="Usage" lead="Tokens and cost as the providers reported them.">
+    <Page title="Usage" lead="Tokens and cost as the providers reported them, of all conversations." acts={<Segments name="period" label="Period" value={days} options={periods} onChange={setDays} />}>
       {problem && <Notice kind="error">{problem}</Notice>}
-      {!figures && !problem && <Loading label={`Adding up ${progress}`} />}
-      {figures && all && all.turns === 0 && (
-        <Empty title="Nothing used yet">
-          <p>After the first answer, tokens and cost appear here, per day and per conversation.</p>
+      {!report && !problem && <Loading label="Adding up" />}
+      {all && all.answers === 0 && (
+        <Empty title={`Nothing used in the last ${days} days`}>
+          <p>After the next answer, tokens and cost appear here, per day, per model and per conversation.</p>
         </Empty>
       )}
-      {figures && all && all.turns > 0 && (
+      {report && all && all.answers > 0 && (
         <>
           <dl class="tiles">
             <div>
               <dt>Answers</dt>
-              <dd>{count(all.turns)}</dd>
+              <dd>{count(all.answers)}</dd>
             </div>
             <div>
               <dt>Tokens in</dt>
-              <dd>{tokens(all.input)}</dd>
+              <dd>{tokens(all.input_tokens)}</dd>
             </div>
             <div>
               <dt>Tokens out</dt>
-              <dd>{tokens(all.output)}</dd>
+              <dd>{tokens(all.output_tokens)}</dd>
             </div>
             <div>
               <dt>Cost</dt>
-              <dd>{money(all.cost)}</dd>
+              <dd>{money(all.cost_usd)}</dd>
             </div>
           </dl>
+          {all.unpriced > 0 && <p class="faint">The price of {plural(all.unpriced, 'answer')} is unknown and not in the cost.</p>}
           <section>
             <h2>Per day</h2>
-            <DayChart days={figures.days} />
+            <DayChart days={report.days} n={days} />
+          </section>
+          <section>
+            <h2>Per model</h2>
+            <Bars label="Tokens per model" bars={report.models.map((one) => ({ label: one.model || 'unknown', value: one.input_tokens + one.output_tokens, shown: `${tokens(one.input_tokens + one.output_tokens)} · ${money(one.cost_usd)} · ${plural(one.answers, 'answer')}` }))} />
           </section>
           <section>
             <h2>Per conversation</h2>
-            <Bars label="Tokens per conversation" bars={figures.conversations.slice(0, 20).map((one) => ({ label: one.title, value: one.input + one.output, shown: `${tokens(one.input + one.output)} · ${money(one.cost_usd)} · ${plural(one.turns, 'answer')}`, href: chatHash(one.id) }))} />
+            <Bars label="Tokens per conversation" bars={report.contexts.map((one) => ({ label: one.title || 'Untitled', value: one.input_tokens + one.output_tokens, shown: `${tokens(one.input_tokens + one.output_tokens)} · ${money(one.cost_usd)} · ${plural(one.answers, 'answer')}`, href: chatHash(one.context_id) }))} />
           </section>
-          {figures.isPartial && <p class="faint">Counted over the newest {recent} conversations and the newest {perConversation} messages of each.</p>}
         </>
       )}
       <section>
@@ -144,19 +107,20 @@ export function Usage(): VNode {
 }
 
 // The days up to today without a gap, so that distances are true.
-function everyDay(days: Day[], n: number): Day[] {
+function everyDay(days: UsageDay[], n: number): UsageDay[] {
   const known = new Map(days.map((day) => [day.day, day]));
   return Array.from({ length: n }, (_, at) => {
-    const day = new Date(Date.now() - (n - 1 - at) * 86_400_000).toISOString().slice(0, 10);
-    return known.get(day) ?? { day, input: 0, output: 0, cost_usd: 0, turns: 0 };
+    const day = new Date(Date.now() + utcOffset() * 60_000 - (n - 1 - at) * 86_400_000).toISOString().slice(0, 10);
+    return known.get(day) ?? { day, input_tokens: 0, output_tokens: 0, cached_tokens: 0, cost_usd: 0, answers: 0, unpriced: 0 };
   });
 }
 
 const dayWord = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
-function DayChart({ days }: { days: Day[] }): VNode {
-  const shown = everyDay(days, 30);
-  const most = roundUp(Math.max(1, ...shown.map((day) => day.input + day.output)));
+function DayChart({ days, n: length }: { days: UsageDay[]; n: number }): VNode {
+  const shown = everyDay(days, length);
+  const everyNth = length <= 7 ? 1 : length <= 30 ? 7 : 15;
+  const most = roundUp(Math.max(1, ...shown.map((day) => day.input_tokens + day.output_tokens)));
   const width = 640;
   const height = 150;
   const left = 34;
@@ -164,7 +128,7 @@ function DayChart({ days }: { days: Day[] }): VNode {
   const y = (value: number) => height - (value / most) * (height - 14);
   return (
     <figure class="chart">
-      <svg viewBox={`0 0 ${width} ${height + 22}`} role="img" aria-label={`Tokens per day: ${shown.filter((day) => day.turns > 0).map((day) => `${day.day} ${day.input + day.output}`).join(', ')}`}>
+      <svg viewBox={`0 0 ${width} ${height + 22}`} role="img" aria-label={`Tokens per day: ${shown.filter((day) => day.answers > 0).map((day) => `${day.day} ${day.input_tokens + day.output_tokens}`).join(', ')}`}>
         {[0, most / 2, most].map((value) => (
           <g key={value}>
             <path class={value === 0 ? 'chart-base' : 'chart-line'} d={`M${left} ${y(value)}H${width}`} />
@@ -175,14 +139,14 @@ function DayChart({ days }: { days: Day[] }): VNode {
         ))}
         {shown.map((day, n) => {
           const x = left + n * step + step * 0.15;
-          const mid = y(day.input);
+          const mid = y(day.input_tokens);
           return (
             <g key={day.day} class="chart-day">
-              <title>{`${dayWord.format(new Date(day.day))}: ${count(day.input)} in, ${count(day.output)} out, ${money(day.cost_usd)}, ${plural(day.turns, 'answer')}`}</title>
+              <title>{`${dayWord.format(new Date(day.day))}: ${count(day.input_tokens)} in, ${count(day.output_tokens)} out, ${money(day.cost_usd)}, ${plural(day.answers, 'answer')}`}</title>
               <rect class="chart-touch" x={left + n * step} y="0" width={step} height={height} />
               <rect class="chart-in" x={x} y={mid} width={step * 0.7} height={height - mid} rx="2" />
-              <rect class="chart-out" x={x} y={y(day.input + day.output)} width={step * 0.7} height={mid - y(day.input + day.output)} rx="2" />
-              {(shown.length - 1 - n) % 7 === 0 && (
+              <rect class="chart-out" x={x} y={y(day.input_tokens + day.output_tokens)} width={step * 0.7} height={mid - y(day.input_tokens + day.output_tokens)} rx="2" />
+              {(shown.length - 1 - n) % everyNth === 0 && (
                 <text x={x + step * 0.35} y={height + 16} text-anchor={n === shown.length - 1 ? 'end' : 'middle'} dx={n === shown.length - 1 ? step * 0.35 : 0}>
                   {n === shown.length - 1 ? 'today' : dayWord.format(new Date(day.day))}
                 </text>
