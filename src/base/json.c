@@ -32,6 +32,18 @@ qp__field_fail(const struct qp__place *at, const char *key, const char *problem,
   return qp__fail(err, QP_INVALID, "%s: \"%s%s\" %s", at->what, at->path, key, problem);
 }
 
+bool
+qp__json_has_text(const json_t *list, const char *text)
+{
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *own = json_string_value(json_array_get(list, i));
+
+    if (own && strcmp(own, text) == 0)
+      return true;
+  }
+  return false;
+}
+
 json_t *
 qp__field_get(const json_t *object, const char *key)
 {

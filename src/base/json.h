@@ -66,6 +66,9 @@ qp__json_text(const json_t *object, const char *key)
   return json_string_value(json_object_get(object, key));
 }
 
+/* Whether an array contains this string; false if `list` is no array. */
+bool qp__json_has_text(const json_t *list, const char *text);
+
 /* Field readers. A missing field or null leaves *out unchanged and returns QP_OK; a wrong type is
  * QP_INVALID. Results are borrowed from the object. */
 enum qp_rc qp__field_string(const struct qp__place *at, const json_t *object, const char *key,

@@ -84,6 +84,16 @@ qp__utf8_prefix(const char *s, size_t n, size_t count)
   return i;
 }
 
+size_t
+qp__utf8_fit(const char *s, size_t n, size_t max)
+{
+  if (n <= max)
+    return n;
+  while (max > 0 && ((unsigned char)s[max] & 0xc0) == 0x80)
+    max--;
+  return max;
+}
+
 /* ---- percent encoding ---- */
 
 static bool

@@ -17,6 +17,8 @@ size_t qp__utf8_len(const char *text, size_t n);
 bool qp__has_control(const char *s);
 /* The number of bytes of the first `count` characters, at most n; the text is UTF-8. */
 size_t qp__utf8_prefix(const char *s, size_t n, size_t count);
+/* How many of n bytes of UTF-8 text are kept if at most `max` may be: never half a character. */
+size_t qp__utf8_fit(const char *s, size_t n, size_t max);
 
 /* Appends `s` with every ASCII character outside [A-Za-z0-9_-], and a '.' at the start, as %XX;
  * other bytes stay. So the result is never "." or "..", has no '/' and needs no escape in JSON. */

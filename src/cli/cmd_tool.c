@@ -90,7 +90,7 @@ read_options(struct cli *cli, const struct cli_args *args, struct setup *s, stru
   s->once.log = cli_log;
   s->once.log_arg = cli;
   if (!realpath(dir, s->workspace))
-    return qp__fail_sys(err, -errno, "the workspace '%.200s'", dir);
+    return qp__fail_sys(err, -errno, "cannot open the workspace '%.200s'", dir);
   s->once.workspace = s->workspace;
   s->hidden[0] = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
   s->hidden[1] = "/etc/quipu";
@@ -118,7 +118,7 @@ struct view {
 };
 
 static enum qp_rc
-list_tool(void *arg, const struct qp__tool_info *tool)
+list_tool(void *arg, const struct qp__tool *tool, const char *policy)
 {
   struct view *view = arg;
 
@@ -126,22 +126,22 @@ list_tool(void *arg, const struct qp__tool_info *tool)
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o}", "name", tool->name, "title", tool->title,
         "description", tool->description, "source", tool->source, "changes", tool->changes,
-        "policy", tool->policy, "display_preference", qp_display_name(tool->display), "ui_hints",
+        "policy", policy, "display_preference", qp_display_name(tool->display), "ui_hints",
         cli_json_read(tool->ui_hints), "input_schema", cli_json_read(tool->schema));
 
     return cli_put_json(object, view->err);
   }
   if (view->cli->tty)
-    printf("%-4s  %-32s  ", tool->policy, tool->name);
+    printf("%-4s  %-32s  ", policy, tool->name);
   else
-    printf("%s\t%s\t%s\t", tool->policy, tool->name, tool->source);
+    printf("%s\t%s\t%s\t", policy, tool->name, tool->source);
   cli_put_snippet(stdout, tool->description, strlen(tool->description), 200);
   putchar('\n');
   return cli_out_failed() ? QP_STOPPED : QP_OK;
 }
 
 static enum qp_rc
-list_server(void *arg, const struct qp__tool_server_info *server)
+list_server(void *arg, const struct qp__tool_server *server)
 {
   struct view *view = arg;
 

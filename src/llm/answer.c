@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "model/message_int.h"
 
@@ -49,18 +50,14 @@ qp__answer_release(struct qp__answer *a)
 static void
 copy_text(char *out, size_t size, const char *s)
 {
-  size_t n = s ? strlen(s) : 0;
+  size_t n = s ? qp__utf8_fit(s, strlen(s), size - 1) : 0;
 
-  if (n >= size)
-    n = size - 1;
   if (n)
     memcpy(out, s, n);
-  while (n && ((unsigned char)out[n - 1] & 0x80) && ((unsigned char)s[n] & 0xc0) == 0x80)
-    n--; /* cut between two characters */
   out[n] = 0;
 }
 
-/* The block of that number; those before it are made too. */
+/* The block of that number. Missing blocks before it are created too. */
 static enum qp_rc
 block_at(struct qp__answer *a, size_t number, struct qp__answer_block **out, struct qp_err *err)
 {
@@ -87,7 +84,7 @@ add_text(struct qp__answer *a, struct qp__buf *to, struct qp_bytes text, struct 
   if (qp__buf_add(to, text.data, text.len)) {
     enum qp_rc rc = qp__buf_check(to, what, err);
 
-    to->rc = QP_OK; /* the answer so far stays good */
+    to->rc = QP_OK; /* the answer so far can still be stored */
     return rc;
   }
   a->bytes += text.len;
@@ -258,7 +255,7 @@ put_part(struct qp_message *m, const struct qp__answer_block *b, struct qp_err *
   return qp_message_add_part(m, &part, err);
 }
 
-/* How many parts the whole message will have is known by `parts`. */
+/* `parts`: how many parts the whole message will have. */
 static enum qp_rc
 put_call(const struct qp__answer *a, struct qp_message *m, const struct qp__answer_block *b,
          size_t parts, struct qp_err *err)

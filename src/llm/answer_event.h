@@ -1,6 +1,6 @@
-/* answer_event.h - what a model answers, in words of no provider.
+/* answer_event.h - what a model answers, in a form that does not depend on the provider.
  *
- * An answer is a row of blocks: text, thinking, tool calls, and things that only their provider
+ * An answer is a sequence of blocks: text, thinking, tool calls, and blocks that only the provider
  * understands. Decoders number the blocks from 0 in the order in which they begin; pieces of
  * different blocks may alternate. */
 #ifndef QP_LLM_ANSWER_EVENT_H
@@ -36,11 +36,11 @@ enum qp__llm_event_kind {
   QP__LLM_START,     /* id, name: of the answer and of the model that answers; either may be "" */
   QP__LLM_TEXT,      /* block, text: more of it */
   QP__LLM_THINKING,  /* block, text: more of it */
-  QP__LLM_SIGNATURE, /* block, text: more of what seals the thinking of that block */
+  QP__LLM_SIGNATURE, /* block, text: more of the signature of the thinking in that block */
   QP__LLM_OTHER,     /* block, text: the whole block, a JSON object */
   QP__LLM_CALL,      /* block, id, name: a tool call begins */
   QP__LLM_ARGUMENTS, /* block, text: more of its arguments */
-  QP__LLM_CALL_END,  /* block, text: all of its arguments; JSON unless the model wrote nonsense */
+  QP__LLM_CALL_END,  /* block, text: all of its arguments; they may be invalid JSON */
   QP__LLM_USAGE,     /* usage: what is known so far; replaces earlier values */
   QP__LLM_STOP,      /* stop, name: the provider's own word for it */
 };

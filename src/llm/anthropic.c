@@ -8,9 +8,8 @@
  * it), three are after the last three turns of the user. Each of these was the end of an earlier
  * request, so the cache has an entry at exactly that place, however many blocks of tool results are
  * between. */
-#include "llm/anthropic.h"
-
 #include "llm/body_writer.h"
+#include "llm/codec.h"
 #include "llm/history.h"
 #include "llm/image_source.h"
 
@@ -61,24 +60,17 @@ write_params(const struct qp__encoder *e)
 
   qp__wire_str(e->out, "model", e->request->model);
   qp__wire_int(e->out, "max_tokens", p->max_tokens ? p->max_tokens : most);
-  qp__wire_key(e->out, "stream");
-  (void)qp__buf_add_str(e->out, "true");
-  if (p->temperature)
-    qp__wire_value(e->out, "temperature", p->temperature);
-  if (p->top_p)
-    qp__wire_value(e->out, "top_p", p->top_p);
-  if (p->stop)
-    qp__wire_value(e->out, "stop_sequences", p->stop);
-  if (p->thinking)
-    qp__wire_value(e->out, "thinking", p->thinking);
+  qp__wire_true(e->out, "stream");
+  qp__wire_value(e->out, "temperature", p->temperature);
+  qp__wire_value(e->out, "top_p", p->top_p);
+  qp__wire_value(e->out, "stop_sequences", p->stop);
+  qp__wire_value(e->out, "thinking", p->thinking);
   write_extra(e);
 }
 
 static void
 write_tools(const struct qp__encoder *e)
 {
-  static const struct qp_bytes no_arguments = { "{\"type\":\"object\",\"properties\":{}}", 33 };
-
   if (!e->request->tool_count)
     return;
   qp__wire_key(e->out, "tools");
@@ -87,17 +79,20 @@ write_tools(const struct qp__encoder *e)
     const struct qp__llm_tool *tool = &e->request->tools[i];
 
     qp__wire_open(e->out, '{');
-    qp__wire_str(e->out, "name", tool->name);
-    if (tool->description)
-      qp__wire_str(e->out, "description", tool->description);
-    qp__wire_raw(e->out, "input_schema", tool->schema.len ? tool->schema : no_arguments);
-    if (tool->strict)
-      qp__wire_raw(e->out, "strict", (struct qp_bytes){ "true", 4 });
+    qp__wire_tool(e->out, tool, "input_schema");
     if (i + 1 == e->request->tool_count && !e->history.system.len)
       write_breakpoint(e);
     qp__wire_close(e->out, '}');
   }
   qp__wire_close(e->out, ']');
+}
+
+/* The fields of a text block. */
+static void
+write_text(const struct qp__encoder *e, struct qp_bytes text)
+{
+  qp__wire_str(e->out, "type", "text");
+  qp__wire_text(e->out, "text", text);
 }
 
 static void
@@ -108,8 +103,7 @@ write_system(const struct qp__encoder *e)
   qp__wire_key(e->out, "system");
   qp__wire_open(e->out, '[');
   qp__wire_open(e->out, '{');
-  qp__wire_str(e->out, "type", "text");
-  qp__wire_text(e->out, "text", qp__buf_bytes(&e->history.system));
+  write_text(e, qp__buf_bytes(&e->history.system));
   write_breakpoint(e);
   qp__wire_close(e->out, '}');
   qp__wire_close(e->out, ']');
@@ -163,8 +157,7 @@ write_result(const struct qp__encoder *e, const struct qp__block *block, struct 
     qp__wire_open(e->out, '[');
     if (block->text.len) {
       qp__wire_open(e->out, '{');
-      qp__wire_str(e->out, "type", "text");
-      qp__wire_text(e->out, "text", block->text);
+      write_text(e, block->text);
       qp__wire_close(e->out, '}');
     }
     for (size_t i = 0; !rc && i < block->image_count; i++) {
@@ -174,10 +167,8 @@ write_result(const struct qp__encoder *e, const struct qp__block *block, struct 
     }
     qp__wire_close(e->out, ']');
   }
-  if (block->is_error) {
-    qp__wire_key(e->out, "is_error");
-    (void)qp__buf_add_str(e->out, "true");
-  }
+  if (block->is_error)
+    qp__wire_true(e->out, "is_error");
   return rc;
 }
 
@@ -213,8 +204,7 @@ write_block(const struct qp__encoder *e, const struct qp__block *block, bool bre
   qp__wire_open(e->out, '{');
   switch (block->kind) {
   case QP__BLOCK_TEXT:
-    qp__wire_str(e->out, "type", "text");
-    qp__wire_text(e->out, "text", block->text);
+    write_text(e, block->text);
     break;
   case QP__BLOCK_THINKING:
     qp__wire_str(e->out, "type", "thinking");
@@ -286,21 +276,9 @@ write_body(struct qp__encoder *e, struct qp_err *err)
   return write_messages(e, err);
 }
 
-static enum qp_rc
-encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err *err)
+enum qp_rc
+qp__anthropic_encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err *err)
 {
   return qp__encode_body(request, QP__KEEP_SIGNED | QP__KEEP_OTHER, qp__codec_anthropic.name,
                          write_body, out, err);
 }
-
-const struct qp__llm_codec qp__codec_anthropic = {
-  .name = "anthropic",
-  .path = "/v1/messages",
-  .encode = encode,
-  .open = qp__anthropic_open,
-  .feed = qp__anthropic_feed,
-  .whole = qp__anthropic_whole,
-  .over = qp__anthropic_over,
-  .end = qp__anthropic_end,
-  .close = qp__anthropic_close,
-};

@@ -5,8 +5,6 @@
  * by their "index": llama.cpp lets them overlap and stops them all at the end. Numbers in "usage"
  * are totals, so they are assigned. Unknown events and deltas are ignored. A block of an unknown
  * type is kept as a whole, because it must be sent back unchanged. */
-#include "llm/anthropic.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +31,6 @@ struct reader {
   struct qp__sse sse;
   struct block *blocks;
   size_t block_count, block_cap;
-  bool complete; /* message_stop was received */
 };
 
 /* ---- blocks ---- */
@@ -174,7 +171,7 @@ add_delta(struct reader *r, json_int_t index, const json_t *delta, struct qp_err
   return QP_OK;
 }
 
-/* Pieces, else the "input" that stood at the beginning, else nothing. */
+/* The arguments are the pieces, otherwise "input" of content_block_start, otherwise empty. */
 static enum qp_rc
 end_call(struct reader *r, struct block *b, struct qp_err *err)
 {
@@ -249,28 +246,6 @@ take_usage(struct reader *r, const json_t *usage, struct qp_err *err)
   return qp__decoder_usage(&r->d, err);
 }
 
-static enum qp__llm_stop
-stop_of(const char *reason)
-{
-  static const struct {
-    const char *name;
-    enum qp__llm_stop stop;
-  } reasons[] = {
-    { "end_turn", QP__LLM_STOP_END },
-    { "tool_use", QP__LLM_STOP_TOOLS },
-    { "max_tokens", QP__LLM_STOP_LENGTH },
-    { "stop_sequence", QP__LLM_STOP_SEQUENCE },
-    { "refusal", QP__LLM_STOP_REFUSAL },
-    { "pause_turn", QP__LLM_STOP_PAUSE },
-    { "model_context_window_exceeded", QP__LLM_STOP_WINDOW },
-  };
-
-  for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-    if (strcmp(reason, reasons[i].name) == 0)
-      return reasons[i].stop;
-  return QP__LLM_STOP_OTHER;
-}
-
 static enum qp_rc
 begin_message(struct reader *r, const json_t *message, struct qp_err *err)
 {
@@ -283,9 +258,19 @@ begin_message(struct reader *r, const json_t *message, struct qp_err *err)
 static enum qp_rc
 take_stop(struct reader *r, const json_t *holder, struct qp_err *err)
 {
+  static const struct qp__stop_reason reasons[] = {
+    { "end_turn", QP__LLM_STOP_END },
+    { "tool_use", QP__LLM_STOP_TOOLS },
+    { "max_tokens", QP__LLM_STOP_LENGTH },
+    { "stop_sequence", QP__LLM_STOP_SEQUENCE },
+    { "refusal", QP__LLM_STOP_REFUSAL },
+    { "pause_turn", QP__LLM_STOP_PAUSE },
+    { "model_context_window_exceeded", QP__LLM_STOP_WINDOW },
+    { NULL, QP__LLM_STOP_OTHER },
+  };
   const char *reason = qp__decoder_string(holder, "stop_reason");
 
-  return reason ? qp__decoder_stop(&r->d, stop_of(reason), reason, err) : QP_OK;
+  return reason ? qp__decoder_stop(&r->d, qp__stop_of(reasons, reason), reason, err) : QP_OK;
 }
 
 static enum qp_rc
@@ -295,7 +280,7 @@ end_message(struct reader *r, struct qp_err *err)
 
   for (size_t i = 0; !rc && i < r->block_count; i++)
     rc = end_block(r, &r->blocks[i], err);
-  r->complete = r->d.over = true;
+  r->d.complete = r->d.over = true;
   return rc;
 }
 
@@ -346,8 +331,8 @@ on_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
 
 /* ---- slots ---- */
 
-enum qp_rc
-qp__anthropic_open(struct qp__llm_sink sink, void **out, struct qp_err *err)
+static enum qp_rc
+open_reader(struct qp__llm_sink sink, struct qp__decoder **out, struct qp_err *err)
 {
   struct reader *r = qp__alloc0(1, sizeof(*r));
 
@@ -355,23 +340,23 @@ qp__anthropic_open(struct qp__llm_sink sink, void **out, struct qp_err *err)
     return qp__fail_nomem(err, "the reader of an answer");
   qp__decoder_init(&r->d, sink);
   qp__sse_init(&r->sse, QP__LLM_EVENT_MAX);
-  *out = r;
+  *out = &r->d;
   return QP_OK;
 }
 
-enum qp_rc
-qp__anthropic_feed(void *self, struct qp_bytes bytes, struct qp_err *err)
+static enum qp_rc
+feed(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err)
 {
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
 
   return qp__sse_feed(&r->sse, bytes, on_event, r, err);
 }
 
 /* An answer that is not streamed has all its blocks at once. */
-enum qp_rc
-qp__anthropic_whole(void *self, struct qp_bytes body, struct qp_err *err)
+static enum qp_rc
+whole(struct qp__decoder *d, struct qp_bytes body, struct qp_err *err)
 {
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
   json_t *root = NULL;
   json_t *content;
   enum qp_rc rc = qp__decoder_parse(body, &root, err);
@@ -399,27 +384,10 @@ out:
   return rc;
 }
 
-bool
-qp__anthropic_over(const void *self)
+static void
+close_reader(struct qp__decoder *d)
 {
-  const struct reader *r = self;
-
-  return r->d.over;
-}
-
-enum qp_rc
-qp__anthropic_end(void *self, struct qp__llm_fault *fault, struct qp_err *err)
-{
-  struct reader *r = self;
-
-  (void)err;
-  return qp__decoder_end(&r->d, r->complete, fault);
-}
-
-void
-qp__anthropic_close(void *self)
-{
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
 
   if (!r)
     return;
@@ -431,3 +399,14 @@ qp__anthropic_close(void *self)
   qp__sse_release(&r->sse);
   qp__free(r);
 }
+
+const struct qp__llm_codec qp__codec_anthropic = {
+  .name = "anthropic",
+  .path = "/v1/messages",
+  .encode = qp__anthropic_encode,
+  .open = open_reader,
+  .feed = feed,
+  .whole = whole,
+  .end = qp__decoder_end,
+  .close = close_reader,
+};

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "llm/model_request.h"
 
 /* A comma, unless an object or an array has just been opened. */
 static inline void
@@ -65,18 +66,36 @@ qp__wire_int(struct qp__buf *out, const char *key, int64_t v)
 }
 
 static inline void
+qp__wire_true(struct qp__buf *out, const char *key)
+{
+  qp__wire_key(out, key);
+  (void)qp__buf_add_str(out, "true");
+}
+
+/* Writes nothing if `value` is NULL. */
+static inline void
 qp__wire_value(struct qp__buf *out, const char *key, const json_t *value)
 {
+  if (!value)
+    return;
   qp__wire_key(out, key);
   (void)qp__json_write(out, value);
 }
 
-/* Text that is JSON already. */
+/* Writes name, description and schema of a tool into the open object. */
 static inline void
-qp__wire_raw(struct qp__buf *out, const char *key, struct qp_bytes json)
+qp__wire_tool(struct qp__buf *out, const struct qp__llm_tool *tool, const char *schema_key)
 {
-  qp__wire_key(out, key);
-  (void)qp__buf_add(out, json.data, json.len);
+  static const struct qp_bytes no_arguments = { "{\"type\":\"object\",\"properties\":{}}", 33 };
+  struct qp_bytes schema = tool->schema.len ? tool->schema : no_arguments;
+
+  qp__wire_str(out, "name", tool->name);
+  if (tool->description)
+    qp__wire_str(out, "description", tool->description);
+  qp__wire_key(out, schema_key);
+  (void)qp__buf_add(out, schema.data, schema.len);
+  if (tool->strict)
+    qp__wire_true(out, "strict");
 }
 
 /* Writes the fields of an object into the open object. */

@@ -34,12 +34,6 @@ qp__llm_engine_close(struct qp__llm_engine *e)
   qp__free(e);
 }
 
-size_t
-qp__llm_engine_calls(const struct qp__llm_engine *e)
-{
-  return e->call_count;
-}
-
 /* ---- calls ---- */
 
 enum qp_rc
@@ -111,18 +105,8 @@ qp__llm_call_start(struct qp__llm_engine *e, const struct qp__llm_provider *prov
     return rc;
   }
   qp__list_push(e->calls, prev, next, call);
-  e->call_count++;
   *out = call;
   return QP_OK;
-}
-
-static void
-unlist(struct qp__llm_call *call)
-{
-  struct qp__llm_engine *e = call->engine;
-
-  qp__list_remove(e->calls, prev, next, call);
-  e->call_count--;
 }
 
 void
@@ -131,7 +115,7 @@ qp__llm_call_cancel(struct qp__llm_call *call)
   struct qp__http_call *http = call->http;
   struct qp__demo_call *demo = call->demo;
 
-  unlist(call);
+  qp__list_remove(call->engine->calls, prev, next, call);
   qp__free(call);
   if (http)
     qp__http_call_drop(http);
@@ -144,7 +128,7 @@ qp__llm_call_finish(struct qp__llm_call *call, const struct qp__llm_fault *fault
 {
   struct qp__llm_call_fns fns = call->fns;
 
-  unlist(call);
+  qp__list_remove(call->engine->calls, prev, next, call);
   qp__free(call);
   fns.done(fns.arg, fault);
 }

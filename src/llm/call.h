@@ -37,8 +37,6 @@ enum qp_rc qp__llm_engine_open(uv_loop_t *loop, const struct qp__os *os, struct 
 /* Cancels all calls, without a callback. The loop must run until it has nothing left to do: it
  * frees their memory. NULL is allowed. */
 void qp__llm_engine_close(struct qp__llm_engine *engine);
-/* How many calls have not ended. */
-size_t qp__llm_engine_calls(const struct qp__llm_engine *engine);
 
 /* Writes the body of the request, for a caller that does this in a worker thread. Otherwise the
  * call writes it itself. The demo has no body. */

@@ -24,7 +24,6 @@ struct qp__llm_engine {
   const struct qp__os *os;
   struct qp__net_client *net;
   struct qp__llm_call *calls;
-  size_t call_count;
 };
 
 /* Removes the call from the list, frees it and calls `done`. */

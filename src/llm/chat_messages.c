@@ -36,8 +36,9 @@ qp__chat_text(struct qp__buf *out, const char *key, const struct qp__history *h,
   return rc;
 }
 
-enum qp_rc
-qp__chat_result(struct qp__buf *out, const struct qp__block *block, struct qp_err *err)
+/* The text of an error begins with "Error: ", because these protocols have no flag for it. */
+static enum qp_rc
+write_result(struct qp__buf *out, const struct qp__block *block, struct qp_err *err)
 {
   struct qp__buf text;
   enum qp_rc rc;
@@ -50,6 +51,25 @@ qp__chat_result(struct qp__buf *out, const struct qp__block *block, struct qp_er
   if (!rc)
     qp__wire_text(out, "content", qp__buf_bytes(&text));
   qp__buf_release(&text);
+  return rc;
+}
+
+enum qp_rc
+qp__chat_results(const struct qp__encoder *e, const struct qp__llm_turn *turn, bool by_id,
+                 struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; !rc && i < turn->count; i++) {
+    const struct qp__block *block = &e->history.blocks[turn->first + i];
+
+    if (block->kind != QP__BLOCK_RESULT)
+      continue;
+    qp__chat_open(e->out, "tool");
+    qp__wire_str(e->out, by_id ? "tool_call_id" : "tool_name", by_id ? block->id : block->name);
+    rc = write_result(e->out, block, err);
+    qp__wire_close(e->out, '}');
+  }
   return rc;
 }
 
@@ -115,25 +135,16 @@ qp__chat_messages(struct qp__encoder *e, qp__chat_turn_fn *user, qp__chat_turn_f
 void
 qp__chat_tools(struct qp__buf *out, const struct qp__llm_request *request)
 {
-  static const struct qp_bytes no_arguments = { "{\"type\":\"object\",\"properties\":{}}", 33 };
-
   if (!request->tool_count)
     return;
   qp__wire_key(out, "tools");
   qp__wire_open(out, '[');
   for (size_t i = 0; i < request->tool_count; i++) {
-    const struct qp__llm_tool *tool = &request->tools[i];
-
     qp__wire_open(out, '{');
     qp__wire_str(out, "type", "function");
     qp__wire_key(out, "function");
     qp__wire_open(out, '{');
-    qp__wire_str(out, "name", tool->name);
-    if (tool->description)
-      qp__wire_str(out, "description", tool->description);
-    qp__wire_raw(out, "parameters", tool->schema.len ? tool->schema : no_arguments);
-    if (tool->strict)
-      qp__wire_raw(out, "strict", (struct qp_bytes){ "true", 4 });
+    qp__wire_tool(out, &request->tools[i], "parameters");
     qp__wire_close(out, '}');
     qp__wire_close(out, '}');
   }

@@ -10,9 +10,10 @@
 enum qp_rc qp__chat_text(struct qp__buf *out, const char *key, const struct qp__history *h,
                          const struct qp__llm_turn *turn, enum qp__block_kind kind,
                          struct qp_err *err);
-/* The text of a result. The text of an error says so, because these protocols have no flag for
- * it. */
-enum qp_rc qp__chat_result(struct qp__buf *out, const struct qp__block *block, struct qp_err *err);
+/* Writes a message of the role "tool" for each result of a turn, with the id (`by_id`) or the name
+ * of the tool. */
+enum qp_rc qp__chat_results(const struct qp__encoder *e, const struct qp__llm_turn *turn,
+                            bool by_id, struct qp_err *err);
 
 bool qp__chat_has(const struct qp__history *h, const struct qp__llm_turn *turn,
                   enum qp__block_kind kind);

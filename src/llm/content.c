@@ -11,7 +11,7 @@
 #define TEXT_MAX (QP__LLM_BODY_MAX)
 
 static const char what[] = "a tool's result";
-static const char blind[] = "; not sent, because the model does not take images";
+static const char blind[] = "; not sent, because the model does not accept images";
 
 /* Types that providers accept. */
 static const char *const image_types[] = { "image/png", "image/jpeg", "image/gif", "image/webp" };
@@ -42,7 +42,7 @@ is_base64(const char *s, size_t n)
   return n > 0 && n % 4 == 0 && plain + 2 >= n && strspn(s + plain, "=") == n - plain;
 }
 
-/* Whether a list is content of MCP: all are blocks, and one at least is of a kind that it has. */
+/* Whether a list is content of MCP: all elements have a type, and at least one type is of MCP. */
 static bool
 is_content(const json_t *value)
 {

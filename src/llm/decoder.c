@@ -16,10 +16,10 @@ qp__decoder_init(struct qp__decoder *d, struct qp__llm_sink sink)
   d->sink = sink;
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static enum qp_rc
-tell(struct qp__decoder *d, const struct qp__llm_event *event, struct qp_err *err)
+report(struct qp__decoder *d, const struct qp__llm_event *event, struct qp_err *err)
 {
   return d->sink.fn(d->sink.arg, event, err);
 }
@@ -34,7 +34,7 @@ qp__decoder_start(struct qp__decoder *d, const char *id, const char *model, stru
   if (d->started)
     return QP_OK;
   d->started = true;
-  return tell(d, &event, err);
+  return report(d, &event, err);
 }
 
 enum qp_rc
@@ -43,7 +43,7 @@ qp__decoder_text(struct qp__decoder *d, enum qp__llm_event_kind kind, size_t blo
 {
   struct qp__llm_event event = { .kind = kind, .block = block, .text = text };
 
-  return text.len ? tell(d, &event, err) : QP_OK;
+  return text.len ? report(d, &event, err) : QP_OK;
 }
 
 enum qp_rc
@@ -69,7 +69,7 @@ qp__decoder_call(struct qp__decoder *d, size_t block, const char *id, const char
 {
   struct qp__llm_event event = { .kind = QP__LLM_CALL, .block = block, .id = id, .name = name };
 
-  return tell(d, &event, err);
+  return report(d, &event, err);
 }
 
 enum qp_rc
@@ -81,7 +81,7 @@ qp__decoder_call_end(struct qp__decoder *d, size_t block, struct qp_bytes argume
                                  .block = block,
                                  .text = arguments.len ? arguments : none };
 
-  return tell(d, &event, err);
+  return report(d, &event, err);
 }
 
 enum qp_rc
@@ -89,7 +89,7 @@ qp__decoder_usage(struct qp__decoder *d, struct qp_err *err)
 {
   struct qp__llm_event event = { .kind = QP__LLM_USAGE, .usage = d->usage };
 
-  return tell(d, &event, err);
+  return report(d, &event, err);
 }
 
 enum qp_rc
@@ -98,7 +98,7 @@ qp__decoder_stop(struct qp__decoder *d, enum qp__llm_stop stop, const char *name
 {
   struct qp__llm_event event = { .kind = QP__LLM_STOP, .stop = stop, .name = name };
 
-  return tell(d, &event, err);
+  return report(d, &event, err);
 }
 
 enum qp_rc
@@ -124,28 +124,28 @@ qp__decoder_error(struct qp__decoder *d, const json_t *value)
 }
 
 enum qp_rc
-qp__decoder_end(const struct qp__decoder *d, bool complete, struct qp__llm_fault *fault)
+qp__decoder_end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err)
 {
+  (void)err;
   if (d->fault.kind)
     *fault = d->fault;
-  else if (!complete)
+  else if (!d->complete)
     qp__fault_set(fault, QP__FAULT_CUT, "the answer ended before it was complete");
   else
     memset(fault, 0, sizeof(*fault));
   return QP_OK;
 }
 
-/* ---- reading ---- */
-
-/* How many bytes a good UTF-8 character at `s` has; 0: it is not good. */
-static size_t
-character_length(const char *s, size_t n)
+enum qp__llm_stop
+qp__stop_of(const struct qp__stop_reason *list, const char *reason)
 {
-  for (size_t len = 1; len <= 4 && len <= n; len++)
-    if (qp__utf8_ok(s, len))
-      return len;
-  return 0;
+  for (; list->name; list++)
+    if (strcmp(reason, list->name) == 0)
+      return list->stop;
+  return QP__LLM_STOP_OTHER;
 }
+
+/* ---- reading ---- */
 
 /* The value of "\uXXXX" at `s`, or -1. */
 static int
@@ -179,7 +179,7 @@ mend(struct qp__buf *out, struct qp_bytes text)
       n = 2; /* so that "\\u" is not read as an escape */
       (void)qp__buf_add(out, s, n);
     } else {
-      n = character_length(s, left);
+      n = qp__utf8_len(s, left);
       (void)qp__buf_add(out, n ? s : replacement, n ? n : strlen(replacement));
       n = n ? n : 1;
     }

@@ -7,6 +7,7 @@
 
 #include "llm/codec.h"
 
+/* The first member of every reader. */
 struct qp__decoder {
   struct qp__llm_sink sink;
   struct qp__llm_usage usage;
@@ -16,7 +17,8 @@ struct qp__decoder {
   size_t more_block;                 /* … and which; unset while in_more is false */
   bool in_more;
   bool started;
-  bool over; /* the terminator or an error was received; what follows is ignored */
+  bool over;     /* the terminator or an error was received; what follows is ignored */
+  bool complete; /* the answer has what its protocol requires at the end */
 };
 
 void qp__decoder_init(struct qp__decoder *d, struct qp__llm_sink sink);
@@ -41,8 +43,16 @@ enum qp_rc qp__decoder_block(struct qp__decoder *d, size_t *out, struct qp_err *
 
 /* The provider sent an error: the answer is over. `value` holds "error" or is its value. */
 void qp__decoder_error(struct qp__decoder *d, const json_t *value);
-/* Answers for the slot `end`. `complete`: the terminator was there. */
-enum qp_rc qp__decoder_end(const struct qp__decoder *d, bool complete, struct qp__llm_fault *fault);
+/* The slot `end` of a protocol without last events. */
+enum qp_rc qp__decoder_end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err);
+
+/* The meaning of a provider's word for the end of an answer, from a list that ends with a NULL
+ * name; QP__LLM_STOP_OTHER: the word is not in the list. */
+struct qp__stop_reason {
+  const char *name;
+  enum qp__llm_stop stop;
+};
+enum qp__llm_stop qp__stop_of(const struct qp__stop_reason *list, const char *reason);
 
 /* Parses the JSON object of an event. Some servers cut characters in two: halves of surrogate pairs
  * and of UTF-8 sequences become U+FFFD. */

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "llm/call_int.h"
+#include "llm/decoder.h"
 #include "llm/history.h"
 
 #define BYTES_A_TOKEN 4
@@ -58,7 +59,7 @@ finish(struct qp__demo_call *demo, const struct qp__llm_fault *fault)
 
 /* Reports an event. False: the call was freed. */
 static bool
-tell(struct qp__demo_call *demo, const struct qp__llm_event *event)
+report(struct qp__demo_call *demo, const struct qp__llm_event *event)
 {
   struct qp_err err = { QP_OK, "" };
   struct qp__llm_fault fault;
@@ -101,14 +102,14 @@ play_word(struct qp__demo_call *demo, const struct qp__demo_item *item)
   event.text = (struct qp_bytes){ text, n ? n : left };
   demo->offset += event.text.len;
   demo->usage.output += (int64_t)(event.text.len + BYTES_A_TOKEN - 1) / BYTES_A_TOKEN;
-  if (event.text.len && !tell(demo, &event))
+  if (event.text.len && !report(demo, &event))
     return false;
   if (demo->offset < item->text.len)
     return true;
   if (thinking && item->id) {
     event.kind = QP__LLM_SIGNATURE;
     event.text = (struct qp_bytes){ item->id, strlen(item->id) };
-    if (!tell(demo, &event))
+    if (!report(demo, &event))
       return false;
   }
   next_item(demo, true);
@@ -129,44 +130,35 @@ play_call(struct qp__demo_call *demo, const struct qp__demo_item *item)
   }
   demo->has_calls = true;
   demo->usage.output += (int64_t)(item->text.len + BYTES_A_TOKEN - 1) / BYTES_A_TOKEN;
-  if (!tell(demo, &event))
+  if (!report(demo, &event))
     return false;
   event.kind = QP__LLM_ARGUMENTS;
   event.text = item->text;
-  if (item->text.len && !tell(demo, &event))
+  if (item->text.len && !report(demo, &event))
     return false;
   event.kind = QP__LLM_CALL_END;
-  if (!tell(demo, &event))
+  if (!report(demo, &event))
     return false;
   next_item(demo, true);
   return true;
 }
 
-static enum qp__llm_stop
-stop_of(const char *word)
-{
-  if (strcmp(word, "end_turn") == 0)
-    return QP__LLM_STOP_END;
-  if (strcmp(word, "tool_use") == 0)
-    return QP__LLM_STOP_TOOLS;
-  if (strcmp(word, "max_tokens") == 0)
-    return QP__LLM_STOP_LENGTH;
-  if (strcmp(word, "refusal") == 0)
-    return QP__LLM_STOP_REFUSAL;
-  return QP__LLM_STOP_OTHER;
-}
-
 static void
 play_end(struct qp__demo_call *demo)
 {
+  static const struct qp__stop_reason reasons[] = {
+    { "end_turn", QP__LLM_STOP_END },      { "tool_use", QP__LLM_STOP_TOOLS },
+    { "max_tokens", QP__LLM_STOP_LENGTH }, { "refusal", QP__LLM_STOP_REFUSAL },
+    { NULL, QP__LLM_STOP_OTHER },
+  };
   struct qp__llm_event event = { .kind = QP__LLM_USAGE, .usage = demo->usage };
 
-  if (!tell(demo, &event))
+  if (!report(demo, &event))
     return;
   event.kind = QP__LLM_STOP;
   event.name = demo->stop ? demo->stop : demo->has_calls ? "tool_use" : "end_turn";
-  event.stop = stop_of(event.name);
-  if (tell(demo, &event))
+  event.stop = qp__stop_of(reasons, event.name);
+  if (report(demo, &event))
     finish(demo, NULL);
 }
 
@@ -217,7 +209,7 @@ on_timer(uv_timer_t *timer)
 
   if (!demo->started && (answers || !demo->play.count)) {
     demo->started = true;
-    if (!tell(demo, &start))
+    if (!report(demo, &start))
       return;
   }
   if (demo->at >= demo->play.count)
@@ -228,9 +220,10 @@ on_timer(uv_timer_t *timer)
 
 /* ---- starting ---- */
 
-/* What was said last. The history has it in order and with every result at its call. */
+/* Finds the last text of the user, and a result behind it. The history has every result at its
+ * call. */
 static void
-hear(const struct qp__history *h, struct qp__demo_heard *heard)
+find_last(const struct qp__history *h, struct qp__demo_heard *heard)
 {
   heard->text = (struct qp_bytes){ "", 0 };
   for (size_t t = h->turn_count; t > 0 && !heard->text.len; t--) {
@@ -270,7 +263,7 @@ choose(struct qp__demo_call *demo, struct qp__demo_script *script,
 
   demo->play.interval_ms = QP__DEMO_INTERVAL_MS;
   if (!rc) {
-    hear(&h, &heard);
+    find_last(&h, &heard);
     demo->usage.input = count_input(&h);
     /* A copy that ends with NUL, for functions that search words. */
     heard.text.data = qp__arena_strndup(&demo->play.arena, heard.text.data, heard.text.len);

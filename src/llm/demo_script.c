@@ -36,10 +36,12 @@ struct reader {
 
 /* ---- items ---- */
 
-static const char *
-keep(struct reader *r, const char *s)
+static enum qp_rc
+keep_bytes(struct reader *r, struct qp_bytes text, struct qp_bytes *out, struct qp_err *err)
 {
-  return qp__arena_strdup(&r->script->arena, s);
+  out->len = text.len;
+  out->data = qp__arena_strndup(&r->script->arena, text.data ? text.data : "", text.len);
+  return out->data ? QP_OK : qp__fail_nomem(err, r->what);
 }
 
 static enum qp_rc
@@ -51,7 +53,7 @@ read_string(struct reader *r, const struct qp__place *at, const json_t *object, 
 
   if (rc || !s)
     return rc;
-  *out = keep(r, s);
+  *out = qp__arena_strdup(&r->script->arena, s);
   return *out ? QP_OK : qp__fail_nomem(err, r->what);
 }
 
@@ -76,11 +78,7 @@ read_text(struct reader *r, const struct qp__place *at, const json_t *object, co
   struct qp_bytes text = { NULL, 0 };
   enum qp_rc rc = qp__field_text(at, object, key, &text, err);
 
-  if (rc)
-    return rc;
-  out->len = text.len;
-  out->data = qp__arena_strndup(&r->script->arena, text.data ? text.data : "", text.len);
-  return out->data ? QP_OK : qp__fail_nomem(err, r->what);
+  return rc ? rc : keep_bytes(r, text, out, err);
 }
 
 static enum qp_rc
@@ -105,12 +103,8 @@ read_call(struct reader *r, const struct qp__place *at, const json_t *object,
   else
     (void)qp__buf_add_str(&text, "{}");
   rc = qp__buf_check(&text, r->what, err);
-  if (!rc) {
-    item->text.len = text.len;
-    item->text.data = qp__arena_strndup(&r->script->arena, text.data ? text.data : "", text.len);
-    if (!item->text.data)
-      rc = qp__fail_nomem(err, r->what);
-  }
+  if (!rc)
+    rc = keep_bytes(r, qp__buf_bytes(&text), &item->text, err);
   qp__buf_release(&text);
   return rc;
 }

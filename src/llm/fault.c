@@ -66,10 +66,8 @@ qp__llm_head_init(struct qp__llm_head *head)
 static void
 copy_text(char *out, size_t size, const char *s, size_t n)
 {
-  size_t fits = n < size ? n : size - 1;
+  size_t fits = qp__utf8_fit(s, n, size - 1);
 
-  while (fits && fits < n && ((unsigned char)s[fits] & 0xc0) == 0x80)
-    fits--; /* no half character */
   memcpy(out, s, fits);
   out[fits] = 0;
   for (char *p = out; *p; p++)
@@ -342,7 +340,7 @@ judge(struct qp__llm_fault *out, const struct qp__llm_head *head, const struct w
   enum qp__fault_kind kind = kind_of_status(head->status);
   bool known = find_rule(w, head->status, &kind);
 
-  if (!known && head->status < 400) /* an error of the stream without a word that is known */
+  if (!known && head->status < 400) /* an error in a stream, of an unknown kind */
     kind = QP__FAULT_SERVER;
   if (head->should_retry == 1 && qp__fault_action(kind) == QP__ACTION_FATAL)
     kind = QP__FAULT_SERVER;

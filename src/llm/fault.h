@@ -10,25 +10,25 @@
 #include "quipu.h"
 
 /* X(constant, name, what may be done). */
-#define QP__FAULT_MAP(X)                                                                           \
-  X(NONE, "none", NONE)                                                                            \
-  X(CONNECT, "connect", RETRY)       /* no connection, unknown host, TLS */                        \
-  X(TIMEOUT, "timeout", RETRY)       /* no first byte, or silence in the middle */                 \
-  X(CUT, "cut", RETRY)               /* the stream ended without its terminator */                 \
-  X(PROTOCOL, "protocol", RETRY)     /* the answer violates the protocol */                        \
-  X(RATE, "rate_limit", RETRY)       /* 429 */                                                     \
-  X(OVERLOADED, "overloaded", RETRY) /* 529, 503 */                                                \
-  X(SERVER, "server", RETRY)         /* other 5xx, 408, 409 */                                     \
-  X(TOO_LONG, "too_long", COMPACT)   /* the prompt is longer than the window */                    \
-  X(TOO_LARGE, "too_large", SHRINK)  /* 413: the body is larger than the provider accepts */       \
-  X(HISTORY, "history", REPAIR)      /* tool calls and results do not fit together */              \
-  X(THINKING, "thinking", REPAIR)    /* thinking of another time; leave it out and try again */    \
-  X(IMAGES, "images", REPAIR)    /* the model does not accept images; leave them out, try again */ \
-  X(AUTH, "auth", FATAL)         /* 401, 403 */                                                    \
-  X(QUOTA, "quota", FATAL)       /* 402, no credit left */                                         \
-  X(MODEL, "model", FATAL)       /* 404: unknown model, or unknown path */                         \
-  X(REQUEST, "request", FATAL)   /* any other 4xx */                                               \
-  X(INTERNAL, "internal", FATAL) /* on our side: out of memory, over a limit */
+#define QP__FAULT_MAP(X)                                                                        \
+  X(NONE, "none", NONE)                                                                         \
+  X(CONNECT, "connect", RETRY)       /* no connection, unknown host, TLS */                     \
+  X(TIMEOUT, "timeout", RETRY)       /* no first byte, or silence in the middle */              \
+  X(CUT, "cut", RETRY)               /* the stream ended without its terminator */              \
+  X(PROTOCOL, "protocol", RETRY)     /* the answer violates the protocol */                     \
+  X(RATE, "rate_limit", RETRY)       /* 429 */                                                  \
+  X(OVERLOADED, "overloaded", RETRY) /* 529, 503 */                                             \
+  X(SERVER, "server", RETRY)         /* other 5xx, 408, 409 */                                  \
+  X(TOO_LONG, "too_long", COMPACT)   /* the prompt is longer than the window */                 \
+  X(TOO_LARGE, "too_large", SHRINK)  /* 413: the body is larger than the provider accepts */    \
+  X(HISTORY, "history", REPAIR)      /* tool calls and results do not fit together */           \
+  X(THINKING, "thinking", REPAIR)    /* earlier thinking was refused; retry without it */       \
+  X(IMAGES, "images", REPAIR)        /* the model does not accept images; retry without them */ \
+  X(AUTH, "auth", FATAL)             /* 401, 403 */                                             \
+  X(QUOTA, "quota", FATAL)           /* 402, no credit left */                                  \
+  X(MODEL, "model", FATAL)           /* 404: unknown model, or unknown path */                  \
+  X(REQUEST, "request", FATAL)       /* any other 4xx */                                        \
+  X(INTERNAL, "internal", FATAL)     /* on our side: out of memory, over a limit */
 
 enum qp__fault_kind {
 #define QP__FAULT_ENUM(name, text, action) QP__FAULT_##name,
@@ -38,11 +38,11 @@ enum qp__fault_kind {
 
 enum qp__fault_action {
   QP__ACTION_NONE,
-  QP__ACTION_RETRY,   /* the same again, after a while */
-  QP__ACTION_COMPACT, /* shorten the history, then again, once */
+  QP__ACTION_RETRY,   /* repeat the same request after a pause */
+  QP__ACTION_COMPACT, /* shorten the history, then retry once */
   QP__ACTION_SHRINK,  /* send smaller attachments */
-  QP__ACTION_REPAIR,  /* make the history good, then again, once */
-  QP__ACTION_FATAL,   /* again would fail again */
+  QP__ACTION_REPAIR,  /* repair the history, then retry once */
+  QP__ACTION_FATAL,   /* a retry would fail too */
 };
 
 struct qp__llm_fault {
@@ -52,7 +52,7 @@ struct qp__llm_fault {
   int64_t tokens;         /* of QP__FAULT_TOO_LONG: what was sent, or 0 */
   int64_t window;         /* and what would have fitted, or 0 */
   char code[64];          /* the provider's word for it, or "" */
-  char request_id[96];    /* to name when one complains to the provider, or "" */
+  char request_id[96];    /* for a report to the provider, or "" */
   char message[320];      /* one sentence, never with a key in it */
 };
 

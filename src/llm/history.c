@@ -99,6 +99,33 @@ put_later_text(struct builder *b, struct qp_bytes text, struct qp_err *err)
   return is_blank(text) ? QP_OK : put_later(b, &block, err);
 }
 
+/* The same for a text with other text around it. */
+static enum qp_rc
+put_later_note(struct builder *b, const char *before, struct qp_bytes text, const char *after,
+               struct qp_err *err)
+{
+  size_t n = strlen(before);
+  size_t all = n + text.len + strlen(after);
+  char *note = qp__arena_alloc(&b->h->arena, all + 1);
+
+  if (!note)
+    return qp__fail_nomem(err, what);
+  memcpy(note, before, n);
+  memcpy(note + n, text.data, text.len);
+  memcpy(note + n + text.len, after, strlen(after));
+  return put_later_text(b, (struct qp_bytes){ note, all }, err);
+}
+
+/* A turn of the user with a text that no stored message has. */
+static enum qp_rc
+put_user_turn(struct qp__history *h, const char *text, struct qp_err *err)
+{
+  struct qp__block block = { .kind = QP__BLOCK_TEXT, .text = bytes_of(text) };
+  enum qp_rc rc = open_turn(h, false, err);
+
+  return rc ? rc : put_block(h, &block, err);
+}
+
 /* ---- ids ---- */
 
 /* The id as it is sent: only allowed characters, and unique. */
@@ -141,34 +168,27 @@ add_result(struct builder *b, const struct qp_message *m, struct qp_err *err)
 {
   struct open_call *call = find_open(b, m->result.request_id);
   struct qp__content content;
-  struct qp_bytes text;
-  struct qp__buf note;
-  char *copy;
+  struct qp__buf head;
   enum qp_rc rc = qp__content_of_result(m, !b->blind, &b->h->arena, &content, err);
 
   if (rc)
     return rc;
-  text = content.text;
   if (call) {
-    call->answer.text = text;
+    call->answer.text = content.text;
     call->answer.is_error = m->result.is_error;
     call->answer.images = content.images;
     call->answer.image_count = content.image_count;
     call->answered = true;
     return QP_OK;
   }
-  qp__buf_init(&note, TEXT_MAX);
-  (void)qp__buf_addf(&note, "Result of the tool call %s, which is not part of this history:\n",
+  qp__buf_init(&head, TEXT_MAX);
+  (void)qp__buf_addf(&head, "Result of the tool call %s, which is not part of this history:\n",
                      m->result.request_id);
-  (void)qp__buf_add(&note, text.data, text.len);
-  rc = qp__buf_check(&note, "a tool's result", err);
-  copy = rc ? NULL : qp__arena_strndup(&b->h->arena, note.data, note.len);
-  text.data = copy;
-  text.len = note.len;
-  qp__buf_release(&note);
-  if (rc)
-    return rc;
-  return copy ? put_later_text(b, text, err) : qp__fail_nomem(err, what);
+  rc = qp__buf_check(&head, "a tool's result", err);
+  if (!rc)
+    rc = put_later_note(b, head.data, content.text, "", err);
+  qp__buf_release(&head);
+  return rc;
 }
 
 static enum qp_rc
@@ -199,34 +219,19 @@ add_user_parts(struct builder *b, const struct qp_message *m, struct qp_err *err
   return QP_OK;
 }
 
-/* A system message in the middle, marked as what it is. */
+/* A system message in the middle of the history, marked as one. */
 static enum qp_rc
 add_note(struct builder *b, const struct qp_message *m, struct qp_err *err)
 {
-  for (size_t i = 0; i < m->part_count; i++) {
-    const struct qp_part *part = &m->parts[i].view;
-    struct qp_bytes text;
-    struct qp__buf note;
-    enum qp_rc rc;
+  enum qp_rc rc = QP_OK;
 
-    if (part->kind != QP_PART_TEXT || is_blank(part->text))
-      continue;
-    qp__buf_init(&note, TEXT_MAX);
-    (void)qp__buf_add_str(&note, "<system-note>\n");
-    (void)qp__buf_add(&note, part->text.data, part->text.len);
-    (void)qp__buf_add_str(&note, "\n</system-note>");
-    rc = qp__buf_check(&note, "a system message", err);
-    text.len = note.len;
-    text.data = rc ? NULL : qp__arena_strndup(&b->h->arena, note.data, note.len);
-    qp__buf_release(&note);
-    if (!rc && !text.data)
-      rc = qp__fail_nomem(err, what);
-    if (!rc)
-      rc = put_later_text(b, text, err);
-    if (rc)
-      return rc;
+  for (size_t i = 0; !rc && i < m->part_count; i++) {
+    const struct qp_part *part = &m->parts[i].view;
+
+    if (part->kind == QP_PART_TEXT && !is_blank(part->text))
+      rc = put_later_note(b, "<system-note>\n", part->text, "\n</system-note>", err);
   }
-  return QP_OK;
+  return rc;
 }
 
 static enum qp_rc
@@ -385,15 +390,11 @@ static enum qp_rc
 add_assistant(struct builder *b, const struct qp_message *m, struct qp_err *err)
 {
   const char *stop = json_string_value(json_object_get(m->metadata, "stop_reason"));
-  struct qp__block first = { .kind = QP__BLOCK_TEXT, .text = bytes_of(opening) };
   enum qp_rc rc = end_user(b, err);
   bool is_first = !b->h->turn_count;
 
-  if (!rc && is_first) {
-    rc = open_turn(b->h, false, err);
-    if (!rc)
-      rc = put_block(b->h, &first, err);
-  }
+  if (!rc && is_first)
+    rc = put_user_turn(b->h, opening, err);
   if (!rc && ends_with_user(b->h))
     rc = open_turn(b->h, true, err);
   if (!rc)
@@ -433,19 +434,13 @@ add_message(struct builder *b, const struct qp_message *m, struct qp_err *err)
 static enum qp_rc
 finish(struct builder *b, struct qp_err *err)
 {
-  struct qp__block more = { .kind = QP__BLOCK_TEXT, .text = bytes_of(go_on) };
   enum qp_rc rc = end_user(b, err);
 
   if (rc)
     return rc;
   if (!b->h->turn_count)
     return qp__fail(err, QP_INVALID, "there is no message for the model to answer");
-  if (!ends_with_user(b->h) && !b->paused) {
-    rc = open_turn(b->h, false, err);
-    if (!rc)
-      rc = put_block(b->h, &more, err);
-  }
-  return rc;
+  return ends_with_user(b->h) || b->paused ? QP_OK : put_user_turn(b->h, go_on, err);
 }
 
 enum qp_rc

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "llm/call_int.h"
+#include "llm/decoder.h"
 
 #define ERROR_BODY_MAX ((size_t)64 << 10)
 #define ANSWER_BYTES_MAX ((uint64_t)1 << 30) /* of a stream, with everything around the text */
@@ -23,7 +24,7 @@ struct qp__http_call {
   const struct qp__llm_codec *codec;
   const struct qp__os *os;
   struct qp__net_request *request; /* NULL: ended */
-  void *reader;
+  struct qp__decoder *reader;
   struct qp__llm_head head; /* status 0: no response yet */
   bool is_json;             /* the answer is one JSON value, not a stream */
   struct qp__buf reply;     /* an error, or an answer that is not a stream */
@@ -178,7 +179,7 @@ on_data(void *arg, struct qp_bytes data)
   http->err.rc = take_data(http, data, &http->err);
   if (!http->call || http->err.rc)
     return QP__NET_STOP;
-  return is_good(http) && http->codec->over(http->reader) ? QP__NET_ENOUGH : QP__NET_MORE;
+  return is_good(http) && http->reader->over ? QP__NET_ENOUGH : QP__NET_MORE;
 }
 
 /* ---- the request ---- */

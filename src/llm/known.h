@@ -39,7 +39,7 @@ void qp__known_drop(struct qp__known *k, const char *provider, const char *id);
 /* Forgets which models the server has, before they are added again. */
 void qp__known_unlist(struct qp__known *k, const char *provider);
 
-/* Notes that a model has refused images; without memory it is learned again. */
+/* Notes that a model has refused images. If memory runs out, its next refusal is noted. */
 void qp__known_set_blind(struct qp__known *k, const char *provider, const char *id);
 bool qp__known_is_blind(struct qp__known *k, const char *provider, const char *id);
 

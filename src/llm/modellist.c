@@ -65,25 +65,13 @@ tokens_at(const json_t *object, const char *key)
   return n > 0 ? n : 0;
 }
 
-static bool
-has_word(const json_t *list, const char *word)
-{
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    const char *text = json_string_value(json_array_get(list, i));
-
-    if (text && strcmp(text, word) == 0)
-      return true;
-  }
-  return false;
-}
-
 /* What a list of abilities says about images; an empty list says nothing. */
 static enum qp__sight
 sight_of(const json_t *list, const char *word)
 {
   if (json_array_size(list) == 0)
     return QP__SIGHT_UNKNOWN;
-  return has_word(list, word) ? QP__SIGHT_IMAGES : QP__SIGHT_NONE;
+  return qp__json_has_text(list, word) ? QP__SIGHT_IMAGES : QP__SIGHT_NONE;
 }
 
 static void
@@ -113,9 +101,9 @@ is_for_chat(const json_t *row)
   for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
     if (says(row, "type", others[i]))
       return false;
-  if (json_array_size(made) > 0 && !has_word(made, "text"))
+  if (json_array_size(made) > 0 && !qp__json_has_text(made, "text"))
     return false;
-  if (json_array_size(able) > 0 && !has_word(able, "completion"))
+  if (json_array_size(able) > 0 && !qp__json_has_text(able, "completion"))
     return false;
   return !json_is_false(json_object_get(able, "completion_chat"));
 }
@@ -350,7 +338,7 @@ read_ps(struct qp__modellist *m, const json_t *root)
   for (size_t i = 0; i < json_array_size(list) && i < MODELS_MAX; i++) {
     struct row row;
 
-    if (read_row(json_array_get(list, i), &row) && has_word(m->ids, row.id))
+    if (read_row(json_array_get(list, i), &row) && qp__json_has_text(m->ids, row.id))
       keep(m, &(struct row){ .id = row.id, .window = row.window });
   }
 }

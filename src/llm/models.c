@@ -159,7 +159,8 @@ take_price(const json_t *object, const char *key, bool *has, int64_t *out, struc
   if (!v || json_is_null(v))
     return QP_OK;
   if (!json_is_number(v) || !(dollars >= 0) || dollars > 1e6)
-    return qp__fail(err, QP_INVALID, "%s: \"%s\" must be dollars for a million tokens", where, key);
+    return qp__fail(err, QP_INVALID, "%s: \"%s\" must be a price in dollars per million tokens",
+                    where, key);
   *out = MICRO(dollars);
   *has = true;
   return QP_OK;

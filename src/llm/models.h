@@ -53,14 +53,14 @@ const struct qp__model *qp__models_get(const struct qp__models *models, const ch
 /* All rows of single models, first those that were added; NULL after the last. */
 const struct qp__model *qp__models_at(const struct qp__models *models, size_t i);
 
-/* The provider's small and cheap model, for summaries; NULL: none is known. */
+/* The provider's small and cheap model, for summaries; NULL: not known. */
 const char *qp__models_fast(const char *provider);
 
 /* What a usage costs; -1: the prices are not known. */
 int64_t qp__model_cost(const struct qp__model *model, const struct qp__llm_usage *usage);
 
-/* Whether the count of the input cannot be true: a server that cuts the prompt without a word says
- * a number far below one's own estimate, or ends at exactly 4096 tokens. */
+/* Whether the count of the input cannot be true. A server that cuts the prompt silently reports far
+ * fewer tokens than the estimate, or exactly 4096 with the output. */
 bool qp__usage_is_suspect(const struct qp__llm_usage *usage, int64_t estimate);
 
 #endif

@@ -24,20 +24,16 @@ write_params(const struct qp__encoder *e)
   const struct qp__llm_params *p = &e->request->params;
 
   qp__wire_str(e->out, "model", e->request->model);
-  qp__wire_key(e->out, "stream");
-  (void)qp__buf_add_str(e->out, "true");
+  qp__wire_true(e->out, "stream");
   qp__wire_key(e->out, "options");
   qp__wire_open(e->out, '{');
   if (p->num_ctx)
     qp__wire_int(e->out, "num_ctx", p->num_ctx);
   if (p->max_tokens)
     qp__wire_int(e->out, "num_predict", p->max_tokens);
-  if (p->temperature)
-    qp__wire_value(e->out, "temperature", p->temperature);
-  if (p->top_p)
-    qp__wire_value(e->out, "top_p", p->top_p);
-  if (p->stop)
-    qp__wire_value(e->out, "stop", p->stop);
+  qp__wire_value(e->out, "temperature", p->temperature);
+  qp__wire_value(e->out, "top_p", p->top_p);
+  qp__wire_value(e->out, "stop", p->stop);
   qp__wire_close(e->out, '}');
   qp__wire_fields(e->out, p->extra);
 }
@@ -63,18 +59,8 @@ write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err
 {
   const struct qp__history *h = &e->history;
   bool has_images = qp__chat_has_images(h, turn);
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = qp__chat_results(e, turn, false, err);
 
-  for (size_t i = 0; !rc && i < turn->count; i++) {
-    const struct qp__block *block = &h->blocks[turn->first + i];
-
-    if (block->kind != QP__BLOCK_RESULT)
-      continue;
-    qp__chat_open(e->out, "tool");
-    qp__wire_str(e->out, "tool_name", block->name);
-    rc = qp__chat_result(e->out, block, err);
-    qp__wire_close(e->out, '}');
-  }
   if (rc || (!has_images && !qp__chat_has(h, turn, QP__BLOCK_TEXT)))
     return rc;
   qp__chat_open(e->out, "user");
@@ -148,7 +134,6 @@ struct reader {
   struct qp__decoder d;
   struct qp__toolstream tools;
   struct qp__buf line; /* the beginning of an incomplete line */
-  bool complete;
 };
 
 static enum qp_rc
@@ -170,7 +155,7 @@ take_done(struct reader *r, const json_t *root, struct qp_err *err)
     stop = QP__LLM_STOP_OTHER;
   if (!rc)
     rc = qp__decoder_stop(&r->d, stop, reason ? reason : "", err);
-  r->complete = r->d.over = true;
+  r->d.complete = r->d.over = true;
   return rc;
 }
 
@@ -206,7 +191,7 @@ out:
 }
 
 static enum qp_rc
-open_reader(struct qp__llm_sink sink, void **out, struct qp_err *err)
+open_reader(struct qp__llm_sink sink, struct qp__decoder **out, struct qp_err *err)
 {
   struct reader *r = qp__alloc0(1, sizeof(*r));
 
@@ -215,14 +200,14 @@ open_reader(struct qp__llm_sink sink, void **out, struct qp_err *err)
   qp__decoder_init(&r->d, sink);
   qp__toolstream_init(&r->tools, &r->d);
   qp__buf_init(&r->line, QP__LLM_EVENT_MAX);
-  *out = r;
+  *out = &r->d;
   return QP_OK;
 }
 
 static enum qp_rc
-feed(void *self, struct qp_bytes bytes, struct qp_err *err)
+feed(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err)
 {
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
   const char *p = bytes.data;
   const char *end = p + bytes.len;
   enum qp_rc rc = QP_OK;
@@ -242,40 +227,32 @@ feed(void *self, struct qp_bytes bytes, struct qp_err *err)
 }
 
 static enum qp_rc
-whole(void *self, struct qp_bytes body, struct qp_err *err)
+whole(struct qp__decoder *d, struct qp_bytes body, struct qp_err *err)
 {
-  enum qp_rc rc = feed(self, body, err);
+  enum qp_rc rc = feed(d, body, err);
 
-  return rc ? rc : feed(self, (struct qp_bytes){ "\n", 1 }, err);
-}
-
-static bool
-is_over(const void *self)
-{
-  const struct reader *r = self;
-
-  return r->d.over;
+  return rc ? rc : feed(d, (struct qp_bytes){ "\n", 1 }, err);
 }
 
 /* The last line may lack its end. */
 static enum qp_rc
-end(void *self, struct qp__llm_fault *fault, struct qp_err *err)
+end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err)
 {
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
   enum qp_rc rc = QP_OK;
 
-  if (!r->d.over && r->line.len) {
+  if (!d->over && r->line.len) {
     rc = take_line(r, qp__buf_bytes(&r->line), err);
     if (rc == QP_INVALID)
       rc = QP_OK; /* cut in the middle */
   }
-  return rc ? rc : qp__decoder_end(&r->d, r->complete, fault);
+  return rc ? rc : qp__decoder_end(d, fault, err);
 }
 
 static void
-close_reader(void *self)
+close_reader(struct qp__decoder *d)
 {
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
 
   if (!r)
     return;
@@ -291,7 +268,6 @@ const struct qp__llm_codec qp__codec_ollama = {
   .open = open_reader,
   .feed = feed,
   .whole = whole,
-  .over = is_over,
   .end = end,
   .close = close_reader,
 };

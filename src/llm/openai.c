@@ -3,10 +3,9 @@
  *
  * A text without an image beside it is sent as a string: many servers accept nothing else. Images
  * of tool results follow in a user's message, because a "tool" message may only have text. */
-#include "llm/openai.h"
-
 #include "llm/body_writer.h"
 #include "llm/chat_messages.h"
+#include "llm/codec.h"
 #include "llm/image_source.h"
 
 static void
@@ -16,8 +15,7 @@ write_params(const struct qp__encoder *e)
   unsigned flags = e->request->flags;
 
   qp__wire_str(e->out, "model", e->request->model);
-  qp__wire_key(e->out, "stream");
-  (void)qp__buf_add_str(e->out, "true");
+  qp__wire_true(e->out, "stream");
   if (!(flags & QP__LLM_NO_STREAM_OPTIONS)) {
     qp__wire_key(e->out, "stream_options");
     (void)qp__buf_add_str(e->out, "{\"include_usage\":true}");
@@ -25,12 +23,9 @@ write_params(const struct qp__encoder *e)
   if (p->max_tokens)
     qp__wire_int(e->out, flags & QP__LLM_MAX_COMPLETION ? "max_completion_tokens" : "max_tokens",
                  p->max_tokens);
-  if (p->temperature)
-    qp__wire_value(e->out, "temperature", p->temperature);
-  if (p->top_p)
-    qp__wire_value(e->out, "top_p", p->top_p);
-  if (p->stop)
-    qp__wire_value(e->out, "stop", p->stop);
+  qp__wire_value(e->out, "temperature", p->temperature);
+  qp__wire_value(e->out, "top_p", p->top_p);
+  qp__wire_value(e->out, "stop", p->stop);
   if (p->effort)
     qp__wire_str(e->out, "reasoning_effort", p->effort);
   qp__wire_fields(e->out, p->extra);
@@ -76,29 +71,11 @@ out:
 }
 
 static enum qp_rc
-write_results(const struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
-{
-  enum qp_rc rc = QP_OK;
-
-  for (size_t i = 0; !rc && i < turn->count; i++) {
-    const struct qp__block *block = &e->history.blocks[turn->first + i];
-
-    if (block->kind != QP__BLOCK_RESULT)
-      continue;
-    qp__chat_open(e->out, "tool");
-    qp__wire_str(e->out, "tool_call_id", block->id);
-    rc = qp__chat_result(e->out, block, err);
-    qp__wire_close(e->out, '}');
-  }
-  return rc;
-}
-
-static enum qp_rc
 write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   bool has_text = qp__chat_has(h, turn, QP__BLOCK_TEXT);
-  enum qp_rc rc = write_results(e, turn, err);
+  enum qp_rc rc = qp__chat_results(e, turn, true, err);
 
   if (rc)
     return rc;
@@ -204,22 +181,10 @@ write_body(struct qp__encoder *e, struct qp_err *err)
   return qp__chat_messages(e, write_user, write_assistant, err);
 }
 
-static enum qp_rc
-encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err *err)
+enum qp_rc
+qp__openai_encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err *err)
 {
   unsigned keep = request->flags & QP__LLM_SEND_REASONING ? QP__KEEP_UNSIGNED : 0;
 
   return qp__encode_body(request, keep, qp__codec_openai.name, write_body, out, err);
 }
-
-const struct qp__llm_codec qp__codec_openai = {
-  .name = "openai",
-  .path = "/chat/completions",
-  .encode = encode,
-  .open = qp__openai_open,
-  .feed = qp__openai_feed,
-  .whole = qp__openai_whole,
-  .over = qp__openai_over,
-  .end = qp__openai_end,
-  .close = qp__openai_close,
-};

@@ -5,8 +5,7 @@
  * parts; thinking in "reasoning_content" or "reasoning"; an {"error"} in the middle of a good
  * stream; a body that is not a stream, with "message" for "delta"; no "[DONE]", or no
  * "finish_reason". Either of the last two makes an answer complete; without both it was cut. */
-#include "llm/openai.h"
-
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,7 +21,6 @@ struct reader {
   enum qp__llm_stop stop;
   char reason[64]; /* finish_reason, or "" */
   bool has_usage;
-  bool complete; /* finish_reason or [DONE] was received */
 };
 
 /* ---- delta ---- */
@@ -65,29 +63,19 @@ add_delta(struct reader *r, const json_t *delta, struct qp_err *err)
 static void
 take_reason(struct reader *r, const char *reason)
 {
-  static const struct {
-    const char *name;
-    enum qp__llm_stop stop;
-  } reasons[] = {
+  static const struct qp__stop_reason reasons[] = {
     { "stop", QP__LLM_STOP_END },
     { "tool_calls", QP__LLM_STOP_TOOLS },
     { "function_call", QP__LLM_STOP_TOOLS },
     { "length", QP__LLM_STOP_LENGTH },
     { "content_filter", QP__LLM_STOP_REFUSAL },
+    { NULL, QP__LLM_STOP_OTHER },
   };
-  enum qp__llm_stop stop = QP__LLM_STOP_OTHER;
-  size_t n = strlen(reason);
 
-  for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-    if (strcmp(reason, reasons[i].name) == 0)
-      stop = reasons[i].stop;
   if (r->stop != QP__LLM_STOP_REFUSAL)
-    r->stop = stop;
-  if (n >= sizeof(r->reason))
-    n = sizeof(r->reason) - 1;
-  memcpy(r->reason, reason, n);
-  r->reason[n] = 0;
-  r->complete = true;
+    r->stop = qp__stop_of(reasons, reason);
+  (void)snprintf(r->reason, sizeof(r->reason), "%.*s", (int)sizeof(r->reason) - 1, reason);
+  r->d.complete = true;
 }
 
 /* ---- usage ---- */
@@ -168,7 +156,7 @@ on_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
   if (r->d.over)
     return QP_OK;
   if (event->data.len == 6 && memcmp(event->data.data, "[DONE]", 6) == 0) {
-    r->complete = r->d.over = true;
+    r->d.complete = r->d.over = true;
     return QP_OK;
   }
   rc = qp__decoder_parse(event->data, &root, err);
@@ -184,8 +172,8 @@ on_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
 
 /* ---- slots ---- */
 
-enum qp_rc
-qp__openai_open(struct qp__llm_sink sink, void **out, struct qp_err *err)
+static enum qp_rc
+open_reader(struct qp__llm_sink sink, struct qp__decoder **out, struct qp_err *err)
 {
   struct reader *r = qp__alloc0(1, sizeof(*r));
 
@@ -194,22 +182,22 @@ qp__openai_open(struct qp__llm_sink sink, void **out, struct qp_err *err)
   qp__decoder_init(&r->d, sink);
   qp__sse_init(&r->sse, QP__LLM_EVENT_MAX);
   qp__toolstream_init(&r->tools, &r->d);
-  *out = r;
+  *out = &r->d;
   return QP_OK;
 }
 
-enum qp_rc
-qp__openai_feed(void *self, struct qp_bytes bytes, struct qp_err *err)
+static enum qp_rc
+feed(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err)
 {
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
 
   return qp__sse_feed(&r->sse, bytes, on_event, r, err);
 }
 
-enum qp_rc
-qp__openai_whole(void *self, struct qp_bytes body, struct qp_err *err)
+static enum qp_rc
+whole(struct qp__decoder *d, struct qp_bytes body, struct qp_err *err)
 {
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
   json_t *root = NULL;
   enum qp_rc rc = qp__decoder_parse(body, &root, err);
 
@@ -225,21 +213,13 @@ qp__openai_whole(void *self, struct qp_bytes body, struct qp_err *err)
   return rc;
 }
 
-bool
-qp__openai_over(const void *self)
+static enum qp_rc
+end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err)
 {
-  const struct reader *r = self;
-
-  return r->d.over;
-}
-
-enum qp_rc
-qp__openai_end(void *self, struct qp__llm_fault *fault, struct qp_err *err)
-{
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
   enum qp_rc rc = QP_OK;
 
-  if (r->complete && !r->d.fault.kind) {
+  if (d->complete && !r->d.fault.kind) {
     rc = qp__toolstream_end(&r->tools, err);
     /* Some servers say "stop" when tools are to be called. */
     if (r->tools.count && (r->stop == QP__LLM_STOP_END || r->stop == QP__LLM_STOP_NONE))
@@ -249,13 +229,13 @@ qp__openai_end(void *self, struct qp__llm_fault *fault, struct qp_err *err)
     if (!rc)
       rc = qp__decoder_stop(&r->d, r->stop, r->reason, err);
   }
-  return rc ? rc : qp__decoder_end(&r->d, r->complete, fault);
+  return rc ? rc : qp__decoder_end(d, fault, err);
 }
 
-void
-qp__openai_close(void *self)
+static void
+close_reader(struct qp__decoder *d)
 {
-  struct reader *r = self;
+  struct reader *r = (struct reader *)d;
 
   if (!r)
     return;
@@ -263,3 +243,14 @@ qp__openai_close(void *self)
   qp__sse_release(&r->sse);
   qp__free(r);
 }
+
+const struct qp__llm_codec qp__codec_openai = {
+  .name = "openai",
+  .path = "/chat/completions",
+  .encode = qp__openai_encode,
+  .open = open_reader,
+  .feed = feed,
+  .whole = whole,
+  .end = end,
+  .close = close_reader,
+};

@@ -64,7 +64,8 @@ check_url(const char *name, const char *url, struct qp_err *err)
   enum qp_rc rc = strpbrk(url, "?#") ? QP_INVALID : qp__net_check_url(url, &loopback);
 
   if (rc == QP_INVALID)
-    return qp__fail(err, rc, "provider '%s': the base URL must be like https://host/path", name);
+    return qp__fail(
+        err, rc, "provider '%s': the base URL must be https://host/path or http://host/path", name);
   return rc ? qp__fail_nomem(err, "the URL of a provider") : QP_OK;
 }
 
@@ -75,7 +76,8 @@ check_spec(const struct qp__llm_provider_spec *spec, const struct protocol *prot
   static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
   if (!spec->name || !*spec->name || strspn(spec->name, good) != strlen(spec->name))
-    return qp__fail(err, QP_INVALID, "the name of a provider is made of letters, digits, _ and -");
+    return qp__fail(err, QP_INVALID,
+                    "the name of a provider may contain only letters, digits, '_' and '-'");
   if (!protocol)
     return qp__fail(err, QP_INVALID,
                     "provider '%s': the protocol must be anthropic, openai, ollama or demo",
@@ -84,7 +86,7 @@ check_spec(const struct qp__llm_provider_spec *spec, const struct protocol *prot
     return qp__fail(err, QP_INVALID, "provider '%s': the key has a control character", spec->name);
   for (size_t i = 0; spec->headers && spec->headers[i]; i++)
     if (!strchr(spec->headers[i], ':') || qp__has_control(spec->headers[i]))
-      return qp__fail(err, QP_INVALID, "provider '%s': header %zu is not like \"name: value\"",
+      return qp__fail(err, QP_INVALID, "provider '%s': header %zu must be \"name: value\"",
                       spec->name, i + 1);
   return QP_OK;
 }
@@ -122,12 +124,6 @@ copy_headers(struct qp__llm_provider *p, const char *const *headers)
   return p->headers != NULL;
 }
 
-static int64_t
-or_default(int64_t ms, int64_t otherwise)
-{
-  return ms > 0 ? ms : otherwise;
-}
-
 static enum qp_rc
 make(const struct qp__llm_provider_spec *spec, struct qp__llm_provider *out, struct qp_err *err)
 {
@@ -148,13 +144,14 @@ make(const struct qp__llm_provider_spec *spec, struct qp__llm_provider *out, str
   /* Only OpenAI itself requires the new name of the field; other servers know the old one. */
   if (p.codec == &qp__codec_openai && strcmp(url, protocol->url) == 0)
     p.flags |= QP__LLM_MAX_COMPLETION;
-  p.connect_ms = or_default(spec->connect_ms, CONNECT_MS);
-  p.first_byte_ms = or_default(spec->first_byte_ms, FIRST_BYTE_MS);
-  p.idle_ms = or_default(spec->idle_ms, IDLE_MS);
+  p.connect_ms = spec->connect_ms > 0 ? spec->connect_ms : CONNECT_MS;
+  p.first_byte_ms = spec->first_byte_ms > 0 ? spec->first_byte_ms : FIRST_BYTE_MS;
+  p.idle_ms = spec->idle_ms > 0 ? spec->idle_ms : IDLE_MS;
   p.name = qp__strdup(name);
   p.url = trim_url(url, protocol);
   p.official = !p.codec || (protocol->key_env && p.url && strcmp(p.url, protocol->url) == 0);
-  /* A server of one's own is asked which models it has; a proxy of Anthropic's has theirs. */
+  /* Another server of the protocol of OpenAI is asked for its models. A proxy of Anthropic has the
+   * models of Anthropic. */
   p.model = qp__strdup(spec->model                                  ? spec->model
                        : p.official || p.codec != &qp__codec_openai ? protocol->model
                                                                     : "");
@@ -262,7 +259,7 @@ qp__llm_resolve(const struct qp__llm_providers *p, const struct qp__models *mode
   const struct protocol *protocol;
 
   if (!last)
-    return qp__fail(err, QP_NOTFOUND, "there is no provider of models");
+    return qp__fail(err, QP_NOTFOUND, "no provider of models is configured");
   if (!model || !*model) {
     *provider = last;
     *wire_model = last->model;

@@ -16,7 +16,7 @@ struct qp__toolpiece_call {
   char *id;                 /* the server's, or NULL */
   char *name;               /* or NULL: not known yet */
   size_t block;             /* our number, once it was reported */
-  bool told;                /* QP__LLM_CALL was sent */
+  bool reported;            /* QP__LLM_CALL was sent */
   struct qp__buf arguments; /* all of them so far */
 };
 
@@ -112,8 +112,8 @@ new_call(struct qp__toolstream *t, json_int_t index, struct qp__toolpiece_call *
 /* ---- pieces ---- */
 
 static enum qp_rc
-tell_call(struct qp__toolstream *t, struct qp__toolpiece_call *call, const char *name,
-          struct qp_err *err)
+report_call(struct qp__toolstream *t, struct qp__toolpiece_call *call, const char *name,
+            struct qp_err *err)
 {
   char made[32];
   enum qp_rc rc = qp__decoder_block(t->d, &call->block, err);
@@ -121,7 +121,7 @@ tell_call(struct qp__toolstream *t, struct qp__toolpiece_call *call, const char 
   if (rc)
     return rc;
   (void)snprintf(made, sizeof(made), "call_%zu", call->block);
-  call->told = true;
+  call->reported = true;
   return qp__decoder_call(t->d, call->block, call->id ? call->id : made, name, err);
 }
 
@@ -157,18 +157,18 @@ take_piece(struct qp__toolstream *t, const struct piece *p, struct qp_err *err)
 
   if (rc)
     return rc;
-  if (!call->told)
+  if (!call->reported)
     rc = learn(&call->id, p->id, err);
   if (!rc)
     rc = learn(&call->name, p->name, err);
-  before = call->told ? call->arguments.len
-                      : 0; /* what was received before the name is reported with it */
+  before = call->reported ? call->arguments.len
+                          : 0; /* what was received before the name is reported with it */
   if (!rc)
     rc = add_arguments(call, p->arguments, err);
   if (rc || !call->name)
     return rc;
-  if (!call->told)
-    rc = tell_call(t, call, call->name, err);
+  if (!call->reported)
+    rc = report_call(t, call, call->name, err);
   more.data = call->arguments.data ? call->arguments.data + before : "";
   more.len = call->arguments.len - before;
   return rc ? rc : qp__decoder_text(t->d, QP__LLM_ARGUMENTS, call->block, more, err);
@@ -221,8 +221,8 @@ qp__toolstream_end(struct qp__toolstream *t, struct qp_err *err)
   for (size_t i = 0; !rc && i < t->count; i++) {
     struct qp__toolpiece_call *call = &t->calls[i];
 
-    if (!call->told) { /* the name was never received */
-      rc = tell_call(t, call, "unnamed", err);
+    if (!call->reported) { /* the name was never received */
+      rc = report_call(t, call, "unnamed", err);
       if (!rc)
         rc = qp__decoder_text(t->d, QP__LLM_ARGUMENTS, call->block, qp__buf_bytes(&call->arguments),
                               err);

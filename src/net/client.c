@@ -289,7 +289,7 @@ enter(struct qp__net_client *c)
   c->busy = true;
 }
 
-/* What a request waited for until libcurl had returned. */
+/* The steps that had to wait until libcurl returned. */
 static void
 do_work(struct qp__net_request *r)
 {
@@ -308,7 +308,7 @@ do_work(struct qp__net_request *r)
   }
 }
 
-/* Work first: a request that is removed by it takes its message of libcurl with it. */
+/* The work list is handled first: removing a request also removes its message from libcurl. */
 static void
 leave(struct qp__net_client *c)
 {

@@ -51,14 +51,12 @@ static json_t *
 arg_schema(const struct qp__arg *arg)
 {
   json_t *schema = type_schema(arg->type);
-  int bad = !schema;
+  bool number = arg->type == QP__ARG_INTEGER;
 
-  if (arg->type == QP__ARG_INTEGER) {
-    bad = bad || json_object_set_new(schema, "minimum", json_integer(arg->min));
-    bad = bad || json_object_set_new(schema, "maximum", json_integer(arg->max));
-  }
-  bad = bad || json_object_set_new(schema, "description", json_string(arg->help));
-  return qp__json_built(schema, bad);
+  return qp__json_built(
+      schema, (number && json_object_set_new(schema, "minimum", json_integer(arg->min))) ||
+                  (number && json_object_set_new(schema, "maximum", json_integer(arg->max))) ||
+                  json_object_set_new(schema, "description", json_string(arg->help)));
 }
 
 /* NULL: no memory. */
@@ -67,9 +65,10 @@ build_schema(const struct qp__builtin *builtin)
 {
   json_t *properties = json_object();
   json_t *required = json_array();
-  json_t *schema = json_object();
+  json_t *schema = json_pack("{s:s, s:O, s:O, s:b}", "type", "object", "properties", properties,
+                             "required", required, "additionalProperties", 0);
   struct qp__buf out;
-  int bad = !properties || !required || !schema;
+  int bad = !schema;
   char *text = NULL;
 
   for (const struct qp__arg *arg = builtin->args; arg->type && !bad; arg++) {
@@ -77,10 +76,6 @@ build_schema(const struct qp__builtin *builtin)
     if (arg->required)
       bad = bad || json_array_append_new(required, json_string(arg->name));
   }
-  bad = bad || json_object_set_new(schema, "type", json_string("object"));
-  bad = bad || json_object_set(schema, "properties", properties);
-  bad = bad || json_object_set(schema, "required", required);
-  bad = bad || json_object_set_new(schema, "additionalProperties", json_false());
   qp__buf_init(&out, SCHEMA_MAX);
   if (!bad && !qp__json_write(&out, schema))
     text = qp__buf_take(&out, NULL);

@@ -172,7 +172,7 @@ copy_list(char **out, const char *const *list, const char *what, struct qp_err *
 {
   for (size_t i = 0; list && list[i]; i++) {
     if (i == LIST_MAX)
-      return qp__fail(err, QP_INVALID, "run_command takes at most %d %s", LIST_MAX, what);
+      return qp__fail(err, QP_INVALID, "run_command accepts at most %d %s", LIST_MAX, what);
     out[i] = qp__strdup(list[i]);
     if (!out[i])
       return qp__fail_nomem(err, "run_command");
@@ -194,9 +194,9 @@ qp__commands_free(struct qp__commands *commands)
   qp__free(commands);
 }
 
-/* What the kernel cannot do is said once, at the start. */
+/* Logs once, at the start, what the kernel does not support. */
 static void
-tell_weaknesses(const struct qp__commands *c)
+log_weaknesses(const struct qp__commands *c)
 {
   const struct qp__log *log = &c->tools->log;
   int landlock = qp__sandbox_landlock();
@@ -244,7 +244,7 @@ qp__commands_new(struct qp__tools *tools, const struct qp__tools_options *option
                    "run_command is refused: the workspace holds '%.200s', which commands must not "
                    "reach; keep it outside of the workspace",
                    inside);
-  tell_weaknesses(c);
+  log_weaknesses(c);
   *out = c;
   return QP_OK;
 }
@@ -312,17 +312,15 @@ describe(const struct command *c, int code, int signal, bool *cut)
 {
   json_t *object = json_object();
   const char *name = signal ? sigabbrev_np(signal) : NULL;
-  int bad = !object;
 
-  bad =
-      bad || json_object_set_new(object, "exit_code", code < 0 ? json_null() : json_integer(code));
-  if (signal)
-    bad = bad || json_object_set_new(object, "signal", json_sprintf("SIG%s", name ? name : "?"));
-  if (c->timed_out)
-    bad = bad || json_object_set_new(object, "timed_out", json_true());
-  bad = bad || set_output(object, "stdout", &c->output[0], cut);
-  bad = bad || set_output(object, "stderr", &c->output[1], cut);
-  return qp__json_built(object, bad);
+  return qp__json_built(
+      object,
+      json_object_set_new(object, "exit_code", code < 0 ? json_null() : json_integer(code)) ||
+          (signal &&
+           json_object_set_new(object, "signal", json_sprintf("SIG%s", name ? name : "?"))) ||
+          (c->timed_out && json_object_set_new(object, "timed_out", json_true())) ||
+          set_output(object, "stdout", &c->output[0], cut) ||
+          set_output(object, "stderr", &c->output[1], cut));
 }
 
 static void

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "os/file.h"
 #include "tool/builtin_int.h"
 #include "tool/glob.h"
@@ -39,7 +40,7 @@ static void
 show_line(struct grepping *g, const char *path, uint64_t number, const char *line, size_t n)
 {
   struct qp__buf text;
-  size_t fit = qp__text_fit(line, n, SHOWN_LEN);
+  size_t fit = qp__utf8_fit(line, n, SHOWN_LEN);
 
   qp__buf_init(&text, 3 * (QP__WORKSPACE_PATH_MAX + SHOWN_LEN) + 64);
   (void)qp__text_add(&text, path, strlen(path));

@@ -41,7 +41,8 @@ struct qp__builtin {
   struct qp__arg args[QP__ARGS_MAX];
   /* In a worker thread: writes the answer to job->out, or fails with a sentence for the model. */
   enum qp_rc (*run)(struct qp__job *job, struct qp_err *err);
-  /* Of a tool that changes a file: what it would write; or NULL. In a worker thread. */
+  /* Of a tool that changes a file: what it would write, without changing anything; or NULL. The
+   * failures are those of the tool itself. In a worker thread. */
   enum qp_rc (*plan)(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err);
 };
 
@@ -107,9 +108,6 @@ struct qp__file_change {
 };
 void qp__file_change_init(struct qp__file_change *change);
 void qp__file_change_release(struct qp__file_change *change);
-/* What the job would write; nothing is changed. The failures are those of the tool itself. */
-enum qp_rc qp__file_change_plan(const struct qp__job *job, struct qp__file_change *change,
-                                struct qp_err *err);
 /* The hash of the content of a file; 32 zeros if it does not exist. */
 void qp__file_change_base(const struct qp__file_change *change, char out[QP__PREVIEW_BASE]);
 

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "os/file.h"
 #include "tool/builtin_int.h"
@@ -116,7 +117,7 @@ read_file(struct qp__job *job, struct qp_err *err)
   rc = read_lines(&r, path, fd, size, err);
   qp__close(job->workspace->os, fd);
   if (!rc) {
-    size_t n = job->cut ? qp__text_fit(r.text.data, r.text.len, r.text.len - 1) : r.text.len;
+    size_t n = job->cut ? qp__utf8_fit(r.text.data, r.text.len, r.text.len - 1) : r.text.len;
     size_t before = job->out.limit;
 
     job->out.limit = 3 * job->limit + before; /* each byte of invalid UTF-8 becomes three bytes */
@@ -124,7 +125,7 @@ read_file(struct qp__job *job, struct qp_err *err)
       rc = qp__fail_nomem(err, "read_file");
     if (job->out.len > job->limit) {
       job->cut = true;
-      job->out.len = qp__text_fit(job->out.data, job->out.len, job->limit);
+      job->out.len = qp__utf8_fit(job->out.data, job->out.len, job->limit);
       job->out.data[job->out.len] = 0;
     }
     job->out.limit = before;

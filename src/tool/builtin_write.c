@@ -55,12 +55,6 @@ read_before(const struct qp__job *job, struct qp__file_change *change, struct qp
   return rc == QP_NOTFOUND ? QP_OK : rc;
 }
 
-enum qp_rc
-qp__file_change_plan(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
-{
-  return job->builtin->plan(job, change, err);
-}
-
 /* Fails if the file is not the one that was shown to the person who approved the call. */
 static enum qp_rc
 check_base(const struct qp__job *job, const struct qp__file_change *change, struct qp_err *err)
@@ -76,6 +70,15 @@ check_base(const struct qp__job *job, const struct qp__file_change *change, stru
                   "'%.200s' has changed since this call was shown for approval, so nothing was "
                   "done; read the file again and repeat the call",
                   change->path);
+}
+
+/* The same, and reads the file before. */
+static enum qp_rc
+read_and_check_base(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+{
+  enum qp_rc rc = job->base[0] ? read_before(job, change, err) : QP_OK;
+
+  return rc ? rc : check_base(job, change, err);
 }
 
 /* ---- write_file ---- */
@@ -105,11 +108,8 @@ write_file(struct qp__job *job, struct qp_err *err)
 
   qp__file_change_init(&change);
   rc = qp__job_path(job, "path", change.path, err);
-  if (!rc && job->base[0]) {
-    rc = read_before(job, &change, err);
-    if (!rc)
-      rc = check_base(job, &change, err);
-  }
+  if (!rc)
+    rc = read_and_check_base(job, &change, err);
   if (!rc)
     rc = qp__workspace_write(job->workspace, change.path, content, &made, err);
   if (!rc)
@@ -123,7 +123,7 @@ const struct qp__builtin qp__builtin_write_file = {
   .tool = { .name = "write_file",
             .title = "Write file",
             .description = "Writes a file of the workspace as a whole, over what was there; "
-                           "missing directories are made. To change a part, use edit_file.",
+                           "missing directories are created. To change a part, use edit_file.",
             .display = QP_DISPLAY_DEFAULT,
             .ui_hints = "{\"icon\":\"edit\",\"summary\":\"path\",\"input\":\"content\","
                         "\"result\":\"text\"}",
@@ -247,12 +247,20 @@ const struct qp__builtin qp__builtin_edit_file = {
 /* ---- delete_file ---- */
 
 static enum qp_rc
-plan_delete(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+find_file(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
 {
   enum qp_rc rc = qp__job_path(job, "path", change->path, err);
 
   if (!rc && strcmp(change->path, ".") == 0)
     rc = qp__fail(err, QP_INVALID, "the workspace itself cannot be deleted");
+  return rc;
+}
+
+static enum qp_rc
+plan_delete(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+{
+  enum qp_rc rc = find_file(job, change, err);
+
   if (!rc)
     rc = qp__workspace_read(job->workspace, change->path, &change->before, err);
   change->exists = !rc;
@@ -269,14 +277,9 @@ delete_file(struct qp__job *job, struct qp_err *err)
   int done;
 
   qp__file_change_init(&change);
-  rc = qp__job_path(job, "path", change.path, err);
-  if (!rc && strcmp(change.path, ".") == 0)
-    rc = qp__fail(err, QP_INVALID, "the workspace itself cannot be deleted");
-  if (!rc && job->base[0]) {
-    rc = read_before(job, &change, err);
-    if (!rc)
-      rc = check_base(job, &change, err);
-  }
+  rc = find_file(job, &change, err);
+  if (!rc)
+    rc = read_and_check_base(job, &change, err);
   if (!rc) {
     done = w->os->unlinkat(w->os->self, w->fd, change.path, 0);
     if (done)
@@ -291,7 +294,8 @@ delete_file(struct qp__job *job, struct qp_err *err)
 const struct qp__builtin qp__builtin_delete_file = {
   .tool = { .name = "delete_file",
             .title = "Delete file",
-            .description = "Deletes a file of the workspace for good. Directories are not deleted.",
+            .description = "Deletes a file of the workspace permanently. Directories are not "
+                           "deleted.",
             .display = QP_DISPLAY_DEFAULT,
             .ui_hints = "{\"icon\":\"trash\",\"summary\":\"path\",\"result\":\"text\"}",
             .changes = true },

@@ -216,9 +216,7 @@ take_lock(struct qp__grants *g, int *fd, struct qp_err *err)
 static bool
 belongs_to(const json_t *rule, const char *owner)
 {
-  const char *of = qp__json_text(rule, "owner");
-
-  return owner && of ? strcmp(owner, of) == 0 : !owner && !of;
+  return qp__str_same(qp__json_text(rule, "owner"), owner);
 }
 
 static bool

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/str.h"
 #include "tool/text.h"
 
 #define MEDIA_MAX ((size_t)4 << 20) /* bytes of base64 of all images and sounds of a result */
@@ -12,7 +13,7 @@
 static json_t *
 cut_text(const char *text, size_t n, size_t limit)
 {
-  size_t fit = qp__text_fit(text, n, limit);
+  size_t fit = qp__utf8_fit(text, n, limit);
   struct qp__buf out;
   json_t *value = NULL;
 
@@ -45,12 +46,7 @@ block_type(const json_t *block)
 static json_t *
 text_block(json_t *text)
 {
-  json_t *block = text ? json_object() : NULL;
-  int bad = !block || json_object_set_new(block, "type", json_string("text"));
-
-  bad = bad || json_object_set(block, "text", text);
-  json_decref(text);
-  return qp__json_built(block, bad);
+  return json_pack("{s:s, s:o}", "type", "text", "text", text);
 }
 
 /* The block itself, or a note in its place. *left is the room for other text, *media the room for

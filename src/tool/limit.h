@@ -1,4 +1,4 @@
-/* limit.h - a tool's answer, cut to the length that its reader bears. */
+/* limit.h - cuts the answer of a tool to a maximum length. */
 #ifndef QP_TOOL_LIMIT_H
 #define QP_TOOL_LIMIT_H
 

@@ -66,12 +66,6 @@ struct http {
   bool stopping;
 };
 
-static const struct qp__mcp_config *
-config_of(const struct http *h)
-{
-  return &h->server->config.at[0];
-}
-
 /* ---- the end ---- */
 
 static void
@@ -266,7 +260,7 @@ static void
 read_refusal(const struct exchange *x, char *out, size_t size)
 {
   struct qp_bytes body = qp__buf_bytes(&x->body);
-  const char *const *headers = config_of(x->http)->headers;
+  const char *const *headers = x->http->server->config.headers;
   json_t *value = NULL;
   const json_t *error;
   const char *text = NULL;
@@ -426,8 +420,8 @@ add_headers(struct exchange *x, struct lines *l, const struct qp__mcp_out *out)
   bool probe = out && out->method && strcmp(out->method, "server/discover") == 0;
   bool modern = server->era == QP__ERA_MODERN || probe;
 
-  for (size_t i = 0; config_of(h)->headers && config_of(h)->headers[i] && i < HEADERS_MAX; i++)
-    l->at[l->count++] = config_of(h)->headers[i];
+  for (size_t i = 0; server->config.headers && server->config.headers[i] && i < HEADERS_MAX; i++)
+    l->at[l->count++] = server->config.headers[i];
   add_line(l, "Accept", out ? "application/json, text/event-stream" : "text/event-stream");
   if (out)
     add_line(l, "Content-Type", "application/json");
@@ -455,7 +449,7 @@ start_request(struct exchange *x, const struct qp__mcp_out *out, struct qp_err *
     .method = x->kind == DELETE ? "DELETE"
               : out             ? "POST"
                                 : "GET",
-    .url = config_of(x->http)->url,
+    .url = x->http->server->config.url,
     .total_ms = x->kind == DELETE ? STOP_MS : 0,
     .hooks = { on_status, on_header, on_data, on_end, NULL },
     .arg = x,

@@ -99,11 +99,12 @@ struct qp__mcp_quota {
 struct qp__mcp {
   struct qp__tool_source source;
   struct qp__tools *tools;
-  struct qp__mcp_configs config; /* of one server, a copy */
+  struct qp__mcp_config config; /* a copy */
+  struct qp__arena config_memory;
 
-  enum qp__mcp_state state; /* written by set_state() alone */
-  enum qp__mcp_era era;     /* once known it is not asked again */
-  char version[24];         /* of the protocol, "" before it is known */
+  enum qp__mcp_state state;
+  enum qp__mcp_era era; /* once known it is not asked again */
+  char version[24];     /* of the protocol, "" before it is known */
   struct qp__mcp_transport *transport;
   struct qp__mcp_request *requests;
   struct qp__mcp_call *calls;
@@ -113,7 +114,7 @@ struct qp__mcp {
   uint64_t ready_at; /* when this run became READY; 0: not yet */
   bool first;        /* its first start has not ended yet */
   bool closing;
-  char why[240];   /* why it is being stopped; "": it was not asked to */
+  char why[240];   /* why we stop it; "": we do not */
   char fault[240]; /* why it failed last; "": it is ready, or was never tried */
 
   unsigned failures;   /* since the last good answer */
@@ -177,7 +178,6 @@ void qp__mcp_quota_end(struct qp__mcp *server);
 /* ---- mcp_tools.c ---- */
 
 void qp__mcp_source_init(struct qp__mcp *server);
-void qp__mcp_source_release(struct qp__mcp *server);
 /* Asks for the first page of the list. */
 enum qp_rc qp__mcp_ask_list(struct qp__mcp *server, struct qp_err *err);
 void qp__mcp_take_list(struct qp__mcp *server, const json_t *result);

@@ -14,8 +14,8 @@ source_server(void *self, struct qp__tool_server *out)
   uint64_t now = uv_now(server->tools->loop);
 
   *out = (struct qp__tool_server){
-    .name = server->config.at[0].name,
-    .transport = server->config.at[0].url ? "http" : "stdio",
+    .name = server->config.name,
+    .transport = server->config.url ? "http" : "stdio",
     .state = failed                           ? "failed"
              : server->state == QP__MCP_READY ? "ready"
                                               : "starting",
@@ -40,19 +40,15 @@ source_retry(void *self)
 /* ---- from the configuration to its end ---- */
 
 static void
-free_server(struct qp__mcp *server)
-{
-  qp__mcp_source_release(server);
-  qp__mcp_drop_requests(server);
-  json_decref(server->pages);
-  qp__mcp_configs_release(&server->config);
-  qp__free(server);
-}
-
-static void
 source_free(void *self)
 {
-  free_server(self);
+  struct qp__mcp *server = self;
+
+  qp__arena_release(&server->memory);
+  qp__mcp_drop_requests(server);
+  json_decref(server->pages);
+  qp__arena_release(&server->config_memory);
+  qp__free(server);
 }
 
 static void
@@ -84,7 +80,8 @@ source_close(void *self)
   qp__mcp_fail(server, "quipu is stopping it");
 }
 
-static enum qp_rc
+/* False: no memory; the same below. */
+static bool
 copy_list(struct qp__arena *arena, const char *const *list, const char *const **out)
 {
   size_t count = 0;
@@ -96,33 +93,21 @@ copy_list(struct qp__arena *arena, const char *const *list, const char *const **
   for (size_t i = 0; i < count && copy; i++) {
     copy[i] = qp__arena_strdup(arena, list[i]);
     if (!copy[i])
-      return QP_NOMEM;
+      return false;
   }
   *out = copy;
-  return copy ? QP_OK : QP_NOMEM;
+  return copy != NULL;
 }
 
-static enum qp_rc
-copy_config(struct qp__mcp_configs *out, const struct qp__mcp_config *config)
+static bool
+copy_config(struct qp__arena *arena, const struct qp__mcp_config *from, struct qp__mcp_config *out)
 {
-  struct qp__mcp_config *copy = qp__arena_alloc(&out->arena, sizeof(*copy));
-  enum qp_rc rc = copy ? QP_OK : QP_NOMEM;
-
-  if (!rc) {
-    copy->trusted = config->trusted;
-    copy->name = qp__arena_strdup(&out->arena, config->name);
-    copy->url = config->url ? qp__arena_strdup(&out->arena, config->url) : NULL;
-    rc = copy->name && (copy->url || !config->url) ? QP_OK : QP_NOMEM;
-  }
-  if (!rc && config->argv)
-    rc = copy_list(&out->arena, config->argv, &copy->argv);
-  if (!rc)
-    rc = copy_list(&out->arena, config->env, &copy->env);
-  if (!rc)
-    rc = copy_list(&out->arena, config->headers, &copy->headers);
-  out->at = copy;
-  out->count = 1;
-  return rc;
+  out->trusted = from->trusted;
+  out->name = qp__arena_strdup(arena, from->name);
+  out->url = from->url ? qp__arena_strdup(arena, from->url) : NULL;
+  return out->name && (out->url || !from->url) &&
+         (!from->argv || copy_list(arena, from->argv, &out->argv)) &&
+         copy_list(arena, from->env, &out->env) && copy_list(arena, from->headers, &out->headers);
 }
 
 enum qp_rc
@@ -133,9 +118,9 @@ qp__mcp_add(struct qp__tools *tools, const struct qp__mcp_config *config, struct
   if (tools->closing)
     return qp__fail(err, QP_MISUSE, "the tools are being closed");
   server = qp__alloc0(1, sizeof(*server));
-  if (!server || copy_config(&server->config, config)) {
+  if (!server || !copy_config(&server->config_memory, config, &server->config)) {
     if (server)
-      qp__mcp_configs_release(&server->config);
+      qp__arena_release(&server->config_memory);
     qp__free(server);
     return qp__fail_nomem(err, "adding an MCP server");
   }

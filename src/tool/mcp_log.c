@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "tool/mcp_int.h"
 #include "tool/text.h"
 
@@ -14,12 +15,6 @@
 #define LINES_MAX 100
 #define BYTES_MAX ((size_t)16 << 10)
 #define FLOOD_BYTES ((uint64_t)16 << 20)
-
-static const char *
-name_of(const struct qp__mcp *server)
-{
-  return server->config.at[0].name;
-}
 
 void
 qp__mcp_quota_end(struct qp__mcp *server)
@@ -29,7 +24,7 @@ qp__mcp_quota_end(struct qp__mcp *server)
   (void)uv_timer_stop(&q->timer);
   if (q->left_lines)
     qp__log(&server->tools->log, QP_LOG_WARN, "mcp",
-            "%s: printed too much: left out %llu lines (%llu bytes)", name_of(server),
+            "%s: printed too much: left out %llu lines (%llu bytes)", server->config.name,
             (unsigned long long)q->left_lines, (unsigned long long)q->left_bytes);
   q->lines = q->bytes = 0;
   q->printed = q->left_lines = q->left_bytes = 0;
@@ -76,7 +71,7 @@ void
 qp__mcp_log_line(struct qp__mcp *server, enum qp_log_level level, const char *line, size_t n)
 {
   struct qp__mcp_quota *q = &server->quota;
-  size_t fit = qp__text_fit(line, n, LINE_MAX_LEN);
+  size_t fit = qp__utf8_fit(line, n, LINE_MAX_LEN);
   struct qp__buf text;
 
   open_interval(server);
@@ -89,6 +84,6 @@ qp__mcp_log_line(struct qp__mcp *server, enum qp_log_level level, const char *li
   q->bytes += fit;
   qp__buf_init(&text, 3 * LINE_MAX_LEN);
   if (qp__text_add(&text, line, fit) == QP_OK)
-    qp__log(&server->tools->log, level, "mcp", "%s: %s", name_of(server), text.data);
+    qp__log(&server->tools->log, level, "mcp", "%s: %s", server->config.name, text.data);
   qp__buf_release(&text);
 }

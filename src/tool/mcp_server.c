@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
 #include "tool/mcp_int.h"
 #include "tool/text.h"
 
@@ -13,19 +15,7 @@
 static const char *const legacy_versions[] = { "2025-11-25", "2025-06-18", "2025-03-26",
                                                "2024-11-05" };
 
-static const char *
-name_of(const struct qp__mcp *server)
-{
-  return server->config.at[0].name;
-}
-
 /* ---- states ---- */
-
-static void
-set_state(struct qp__mcp *server, enum qp__mcp_state state)
-{
-  server->state = state;
-}
 
 /* Its start has ended, successfully or not. */
 static void
@@ -59,8 +49,8 @@ set_fault(struct qp__mcp *server, const char *why)
 
   qp__buf_init(&text, 3 * sizeof(server->fault));
   server->fault[0] = 0;
-  if (qp__text_add(&text, why, qp__text_fit(why, strlen(why), max)) == QP_OK && text.len > 0) {
-    size_t n = qp__text_fit(text.data, text.len, max);
+  if (qp__text_add(&text, why, qp__utf8_fit(why, strlen(why), max)) == QP_OK && text.len > 0) {
+    size_t n = qp__utf8_fit(text.data, text.len, max);
 
     memcpy(server->fault, text.data, n);
     server->fault[n] = 0;
@@ -75,7 +65,7 @@ qp__mcp_fail(struct qp__mcp *server, const char *why)
     return;
   (void)snprintf(server->why, sizeof(server->why), "%.*s", (int)sizeof(server->why) - 1, why);
   set_fault(server, why);
-  set_state(server, QP__MCP_STOPPING);
+  server->state = QP__MCP_STOPPING;
   (void)uv_timer_stop(&server->timer);
   server->transport->stop(server->transport->self);
 }
@@ -126,7 +116,7 @@ qp__mcp_ended(struct qp__mcp *server, const char *why)
 
   if (server->why[0])
     why = server->why;
-  (void)snprintf(sentence, sizeof(sentence), "the MCP server '%s': %s", name_of(server), why);
+  (void)snprintf(sentence, sizeof(sentence), "the MCP server '%s': %s", server->config.name, why);
   server->transport = NULL;
   qp__mcp_drop_requests(server);
   json_decref(server->pages);
@@ -136,11 +126,11 @@ qp__mcp_ended(struct qp__mcp *server, const char *why)
   if (probed && !server->closing) {
     /* It may have died of a question that it does not know. It is not asked again. */
     server->era = QP__ERA_LEGACY;
-    set_state(server, QP__MCP_OFF);
+    server->state = QP__MCP_OFF;
     (void)qp__mcp_wake(server, NULL);
     return;
   }
-  set_state(server, QP__MCP_OFF);
+  server->state = QP__MCP_OFF;
   end_start(server);
   if (!server->closing) {
     count_failure(server, why);
@@ -170,17 +160,11 @@ client_info(void)
 static int
 add_meta(struct qp__mcp *server, json_t *params)
 {
-  json_t *meta = json_object();
-  int bad = !meta;
-
-  bad = bad || json_object_set_new(meta, "io.modelcontextprotocol/protocolVersion",
-                                   json_string(QP__MCP_MODERN));
-  bad = bad || json_object_set_new(meta, "io.modelcontextprotocol/clientCapabilities",
-                                   capabilities(server));
-  bad = bad || json_object_set_new(meta, "io.modelcontextprotocol/clientInfo", client_info());
-  bad = bad || json_object_set(params, "_meta", meta);
-  json_decref(meta);
-  return bad;
+  return json_object_set_new(params, "_meta",
+                             json_pack("{s:s, s:o, s:o}", "io.modelcontextprotocol/protocolVersion",
+                                       QP__MCP_MODERN, "io.modelcontextprotocol/clientCapabilities",
+                                       capabilities(server), "io.modelcontextprotocol/clientInfo",
+                                       client_info()));
 }
 
 static enum qp_rc
@@ -269,9 +253,9 @@ qp__mcp_cancel(struct qp__mcp *server, int64_t id)
   if (!server->transport || server->state == QP__MCP_STOPPING)
     return;
   /* Over HTTP in the stateless era, to forget is to cancel. */
-  if (server->era == QP__ERA_LEGACY || !server->config.at[0].url)
+  if (server->era == QP__ERA_LEGACY || !server->config.url)
     params = json_pack("{s:I, s:s}", "requestId", (json_int_t)id, "reason", "not wanted any more");
-  if (params) /* else the server works for nothing, and we do not listen */
+  if (params) /* otherwise the server finishes the call, and its answer is ignored */
     (void)notify(server, "notifications/cancelled", params, NULL);
   server->transport->forget(server->transport->self, id);
 }
@@ -295,7 +279,7 @@ greet(struct qp__mcp *server)
   json_t *params = json_pack("{s:s, s:o, s:o}", "protocolVersion", QP__MCP_LEGACY, "capabilities",
                              capabilities(server), "clientInfo", client_info());
 
-  set_state(server, QP__MCP_GREETING);
+  server->state = QP__MCP_GREETING;
   await_start(server);
   if (qp__mcp_request(server, QP__MCP_INITIALIZE, "initialize", params, NULL, &err))
     qp__mcp_fail(server, err.msg);
@@ -336,7 +320,7 @@ begin(struct qp__mcp *server)
   begin_start(server);
   switch (server->era) {
   case QP__ERA_UNKNOWN:
-    set_state(server, QP__MCP_PROBING);
+    server->state = QP__MCP_PROBING;
     (void)uv_timer_start(&server->timer, on_timer, server->tools->mcp_probe_ms, 0);
     rc = qp__mcp_request(server, QP__MCP_DISCOVER, "server/discover", json_object(), NULL, &err);
     break;
@@ -344,7 +328,7 @@ begin(struct qp__mcp *server)
     greet(server);
     break;
   case QP__ERA_MODERN:
-    set_state(server, QP__MCP_LISTING);
+    server->state = QP__MCP_LISTING;
     await_start(server);
     rc = qp__mcp_ask_list(server, &err);
     break;
@@ -356,10 +340,10 @@ begin(struct qp__mcp *server)
 bool
 qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
 {
-  const struct qp__mcp_config *config = &server->config.at[0];
+  const struct qp__mcp_config *config = &server->config;
   uint64_t now = uv_now(server->tools->loop);
   struct qp_err why = { QP_OK, "" };
-  struct qp_err told = { QP_OK, "" };
+  struct qp_err whole = { QP_OK, "" };
   enum qp_rc rc;
 
   if (server->state != QP__MCP_OFF)
@@ -378,13 +362,13 @@ qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
   rc = config->url ? qp__mcp_http_start(server, &server->transport, &why)
                    : qp__mcp_stdio_start(server, &server->transport, &why);
   if (rc) {
-    (void)qp__fail(&told, rc, "the MCP server '%s': %s", config->name, why.msg);
-    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", told.msg);
+    (void)qp__fail(&whole, rc, "the MCP server '%s': %s", config->name, why.msg);
+    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", whole.msg);
     end_start(server);
     count_failure(server, why.msg);
-    qp__mcp_fail_calls(server, told.msg);
+    qp__mcp_fail_calls(server, whole.msg);
     if (err)
-      *err = told;
+      *err = whole;
     return false;
   }
   begin(server);
@@ -392,18 +376,6 @@ qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
 }
 
 /* ---- answers ---- */
-
-static bool
-has_version(const json_t *list, const char *version)
-{
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    const char *text = json_string_value(json_array_get(list, i));
-
-    if (text && strcmp(text, version) == 0)
-      return true;
-  }
-  return false;
-}
 
 static void
 read_capabilities(struct qp__mcp *server, const json_t *result)
@@ -417,7 +389,7 @@ ask_tools(struct qp__mcp *server)
 {
   struct qp_err err = { QP_OK, "" };
 
-  set_state(server, QP__MCP_LISTING);
+  server->state = QP__MCP_LISTING;
   await_start(server);
   if (!server->has_tools) {
     qp__mcp_listed(server);
@@ -434,7 +406,7 @@ take_discovery(struct qp__mcp *server, const json_t *result)
 
   if (server->state != QP__MCP_PROBING && server->state != QP__MCP_GREETING)
     return; /* it is late: the handshake is done */
-  if (!has_version(json_object_get(result, "supportedVersions"), QP__MCP_MODERN) &&
+  if (!qp__json_has_text(json_object_get(result, "supportedVersions"), QP__MCP_MODERN) &&
       !(one && strcmp(one, QP__MCP_MODERN) == 0)) {
     if (server->state == QP__MCP_PROBING)
       greet(server);
@@ -475,7 +447,7 @@ take_greeting(struct qp__mcp *server, const json_t *result)
       return;
     }
   (void)snprintf(why, sizeof(why),
-                 "it speaks version '%.40s' of the protocol, which quipu does not",
+                 "it uses version '%.40s' of the protocol, which quipu does not support",
                  version ? version : "");
   qp__mcp_fail(server, why);
 }
@@ -502,10 +474,10 @@ take_failure(struct qp__mcp *server, struct qp__mcp_request *request, const char
     }
     break;
   case QP__MCP_LIST:
-    (void)snprintf(sentence, sizeof(sentence), "it does not tell its tools: %.200s", why);
+    (void)snprintf(sentence, sizeof(sentence), "it does not list its tools: %.200s", why);
     server->listing = false;
     if (server->state == QP__MCP_READY) { /* its tools are known from before */
-      qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s: %s", name_of(server), sentence);
+      qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s: %s", server->config.name, sentence);
     } else {
       server->era = QP__ERA_UNKNOWN;
       qp__mcp_fail(server, sentence);
@@ -541,11 +513,11 @@ void
 qp__mcp_listed(struct qp__mcp *server)
 {
   if (server->state == QP__MCP_LISTING) {
-    set_state(server, QP__MCP_READY);
+    server->state = QP__MCP_READY;
     if (!server->ready_at)
       server->ready_at = uv_now(server->tools->loop) | 1; /* never 0 */
     server->fault[0] = 0;
-    qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: ready, %zu tools", name_of(server),
+    qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: ready, %zu tools", server->config.name,
             server->count);
     end_start(server);
   }

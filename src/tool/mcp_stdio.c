@@ -180,7 +180,7 @@ struct room {
 enum qp_rc
 qp__mcp_stdio_start(struct qp__mcp *server, struct qp__mcp_transport **out, struct qp_err *err)
 {
-  const struct qp__mcp_config *config = &server->config.at[0];
+  const struct qp__mcp_config *config = &server->config;
   struct stdio *s = qp__alloc0(1, sizeof(*s));
   struct room *room = qp__alloc(sizeof(*room));
   struct qp__process_spec spec = {

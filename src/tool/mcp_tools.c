@@ -112,7 +112,7 @@ static bool
 describe(struct qp__mcp *server, struct qp__arena *memory, const json_t *tool,
          struct qp__tool *list, char **names, size_t i)
 {
-  const char *server_name = server->config.at[0].name;
+  const char *server_name = server->config.name;
   const json_t *annotations = json_object_get(tool, "annotations");
   const json_t *schema = json_object_get(tool, "inputSchema");
   const char *raw = text_at(tool, "name");
@@ -135,8 +135,8 @@ describe(struct qp__mcp *server, struct qp__arena *memory, const json_t *tool,
     .schema = json_is_object(schema) ? copy_json(memory, schema) : EMPTY_SCHEMA,
     .display = QP_DISPLAY_COLLAPSIBLE,
     .ui_hints = hints ? copy_json(memory, hints) : NULL,
-    .changes = !(server->config.at[0].trusted &&
-                 json_is_true(json_object_get(annotations, "readOnlyHint"))),
+    .changes =
+        !(server->config.trusted && json_is_true(json_object_get(annotations, "readOnlyHint"))),
     .source = server_name,
   };
   json_decref(hints);
@@ -286,10 +286,7 @@ send_call(struct qp__mcp_call *call, struct qp_err *err)
 
   json_object_foreach (call->more, key, value)
     bad = bad || json_object_set(params, key, value);
-  if (bad) {
-    json_decref(params);
-    params = NULL;
-  }
+  params = qp__json_built(params, bad);
   return qp__mcp_request(call->server, QP__MCP_CALL, "tools/call", params, call, err);
 }
 
@@ -487,10 +484,4 @@ qp__mcp_source_init(struct qp__mcp *server)
   server->source.at = source_at;
   server->source.call = source_call;
   server->source.cancel = source_cancel;
-}
-
-void
-qp__mcp_source_release(struct qp__mcp *server)
-{
-  qp__arena_release(&server->memory);
 }

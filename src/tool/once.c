@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "tool/mcp.h"
 #include "tool/mcp_config.h"
-#include "tool/tool.h"
 
 #define RESULT_MAX ((size_t)256 << 20)
 #define LATE_MS 2000
@@ -75,27 +74,12 @@ qp__tool_once_list(const struct qp__tool_once *options, const struct qp__tool_on
     return rc;
   for (size_t i = 0; i < qp__tools_count(o.tools) && !rc; i++) {
     const struct qp__tool *tool = qp__tools_at(o.tools, i);
-    const struct qp__tool_info info = {
-      .name = tool->name,
-      .title = tool->title,
-      .description = tool->description,
-      .source = tool->source,
-      .schema = tool->schema,
-      .ui_hints = tool->ui_hints,
-      .display = tool->display,
-      .changes = tool->changes,
-      .policy = qp__verdict_name(qp__tools_judge(o.tools, tool->name, "{}", NULL)),
-    };
 
-    rc = visitor->tool(visitor->arg, &info);
+    rc = visitor->tool(visitor->arg, tool,
+                       qp__verdict_name(qp__tools_judge(o.tools, tool->name, "{}", NULL)));
   }
-  for (size_t i = 0; !rc && qp__tools_server(o.tools, i, &server); i++) {
-    const struct qp__tool_server_info info = {
-      server.name, server.transport, server.state, server.error, server.tools,
-    };
-
-    rc = visitor->server(visitor->arg, &info);
-  }
+  for (size_t i = 0; !rc && qp__tools_server(o.tools, i, &server); i++)
+    rc = visitor->server(visitor->arg, &server);
   close_once(&o);
   return rc;
 }

@@ -1,15 +1,16 @@
 /* once.h - tools for a caller without a loop: opens them, does one thing, and closes them. It is
- * what the command `quipu tool` is made of, and needs nothing but quipu.h. */
+ * what the command `quipu tool` is made of. */
 #ifndef QP_TOOL_ONCE_H
 #define QP_TOOL_ONCE_H
 
 #include "quipu.h"
+#include "tool/tool.h"
 
 /* Start from zeros. */
 struct qp__tool_once {
   const char *workspace;     /* an absolute path; NULL: no built-in tools */
   struct qp_bytes mcp;       /* the text of an mcp.json; empty: no servers */
-  const char *mcp_name;      /* how sentences call it */
+  const char *mcp_name;      /* its name in error messages */
   const char *const *policy; /* rules as lines, ends with NULL; NULL: the defaults */
   const char *const *hidden; /* paths that no tool may reach, ends with NULL; NULL: no paths */
   uint64_t timeout_ms;       /* 0: the default */
@@ -17,22 +18,10 @@ struct qp__tool_once {
   void *log_arg;
 };
 
-struct qp__tool_info {
-  const char *name, *title, *description, *source;
-  const char *schema, *ui_hints; /* JSON */
-  enum qp_display display;
-  bool changes;
-  const char *policy; /* "auto", "ask" or "deny", for a call without arguments */
-};
-
-struct qp__tool_server_info {
-  const char *name, *transport, *state, *error; /* as in struct qp__tool_server */
-  size_t tools;
-};
-
 struct qp__tool_once_visitor {
-  enum qp_rc (*tool)(void *arg, const struct qp__tool_info *tool);
-  enum qp_rc (*server)(void *arg, const struct qp__tool_server_info *server);
+  /* `policy`: "auto", "ask" or "deny", for a call without arguments. */
+  enum qp_rc (*tool)(void *arg, const struct qp__tool *tool, const char *policy);
+  enum qp_rc (*server)(void *arg, const struct qp__tool_server *server);
   void *arg;
 };
 

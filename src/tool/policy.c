@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "tool/glob.h"
 #include "tool/policy_arg.h"
 
@@ -65,17 +66,8 @@ set_verdict(struct qp__policy_rule *rule, const char *word, struct qp_err *err)
       rule->verdict = (enum qp__verdict)i;
       return QP_OK;
     }
-  return qp__fail(err, QP_INVALID, "a tool policy begins with auto, ask or deny, not with '%.40s'",
-                  word);
-}
-
-static enum qp_rc
-set_tool(struct qp__policy_rule *rule, const char *pattern, struct qp_err *err)
-{
-  if (!*pattern)
-    return qp__fail(err, QP_INVALID, "a tool policy needs the name of a tool, or a pattern");
-  rule->tool = qp__strdup(pattern);
-  return rule->tool ? QP_OK : qp__fail_nomem(err, "a tool policy");
+  return qp__fail(err, QP_INVALID,
+                  "a rule for tools begins with auto, ask or deny, not with '%.40s'", word);
 }
 
 static enum qp_rc
@@ -85,33 +77,30 @@ add_condition(struct qp__policy_rule *rule, const char *argument, const char *pa
   struct condition *c = &rule->conditions[rule->count];
 
   if (rule->count == CONDITIONS_MAX)
-    return qp__fail(err, QP_INVALID, "a tool policy looks at most at %d arguments", CONDITIONS_MAX);
+    return qp__fail(err, QP_INVALID, "a rule for tools checks at most %d arguments",
+                    CONDITIONS_MAX);
   if (!*argument)
-    return qp__fail(err, QP_INVALID, "a tool policy has a pattern without an argument's name");
+    return qp__fail(err, QP_INVALID,
+                    "a rule for tools has a pattern without the name of an argument");
   c->argument = qp__strdup(argument);
   c->pattern = qp__strdup(pattern);
   rule->count++;
-  return c->argument && c->pattern ? QP_OK : qp__fail_nomem(err, "a tool policy");
+  return c->argument && c->pattern ? QP_OK : qp__fail_nomem(err, "a rule for tools");
 }
 
 /* Owns the content of *rule, also on failure. */
 static enum qp_rc
 add_rule(struct qp__policy *policy, struct qp__policy_rule *rule, struct qp_err *err)
 {
-  struct qp__policy_rule *rules;
+  enum qp_rc rc = QP_OK;
 
-  if (policy->count == RULES_MAX) {
+  if (policy->count == RULES_MAX)
+    rc = qp__fail(err, QP_INVALID, "there are at most %d rules for tools", RULES_MAX);
+  else if (!qp__vec_push(policy->rules, policy->count, policy->cap, *rule))
+    rc = qp__fail_nomem(err, "a rule for tools");
+  if (rc)
     release_rule(rule);
-    return qp__fail(err, QP_INVALID, "a tool policy has at most %d rules", RULES_MAX);
-  }
-  rules = qp__realloc(policy->rules, (policy->count + 1) * sizeof(*rules));
-  if (!rules) {
-    release_rule(rule);
-    return qp__fail_nomem(err, "a tool policy");
-  }
-  rules[policy->count++] = *rule;
-  policy->rules = rules;
-  return QP_OK;
+  return rc;
 }
 
 /* ---- from a line ---- */
@@ -151,17 +140,22 @@ parse_line(struct qp__policy_rule *rule, const char *line, struct qp_err *err)
   enum qp_rc rc;
 
   if (!next_word(&line, word, &eq))
-    return qp__fail(err, QP_INVALID, "a tool policy begins with auto, ask or deny");
+    return qp__fail(err, QP_INVALID, "a rule for tools begins with auto, ask or deny");
   rc = set_verdict(rule, word, err);
   if (rc)
     return rc;
   if (!next_word(&line, word, &eq) || eq)
-    return qp__fail(err, QP_INVALID, "a tool policy needs a tool after '%s'",
+    return qp__fail(err, QP_INVALID, "a rule for tools needs a tool after '%s'",
                     verdict_names[rule->verdict]);
-  rc = set_tool(rule, word, err);
+  if (!*word)
+    return qp__fail(err, QP_INVALID, "a rule for tools needs the name of a tool, or a pattern");
+  rule->tool = qp__strdup(word);
+  if (!rule->tool)
+    return qp__fail_nomem(err, "a rule for tools");
   while (!rc && next_word(&line, word, &eq)) {
     if (!eq)
-      return qp__fail(err, QP_INVALID, "a tool policy's '%.60s' is not NAME=PATTERN", word);
+      return qp__fail(err, QP_INVALID, "a rule for tools has '%.60s', which is not NAME=PATTERN",
+                      word);
     *eq = 0;
     rc = add_condition(rule, word, eq + 1, err);
   }
@@ -179,14 +173,14 @@ qp__policy_add_line(struct qp__policy *policy, const char *line, struct qp_err *
   if (!*first || *first == '#')
     return QP_OK;
   if (strlen(line) >= LINE_MAX_BYTES)
-    return qp__fail(err, QP_INVALID, "a tool policy has at most %d bytes", LINE_MAX_BYTES - 1);
+    return qp__fail(err, QP_INVALID, "a rule for tools has at most %d bytes", LINE_MAX_BYTES - 1);
   for (const char *p = line; *p; p++)
     if (*p == '\\' && quotes % 2 && p[1])
       p++;
     else if (*p == '"')
       quotes++;
   if (quotes % 2)
-    return qp__fail(err, QP_INVALID, "a tool policy has a quote without its end: %.80s", line);
+    return qp__fail(err, QP_INVALID, "a rule for tools has no closing quote: %.80s", line);
   rc = parse_line(&rule, line, err);
   if (rc) {
     release_rule(&rule);

@@ -49,7 +49,7 @@ struct qp__policy_rule;
 /* A zeroed struct is a policy without rules. */
 struct qp__policy {
   struct qp__policy_rule *rules;
-  size_t count;
+  size_t count, cap;
 };
 
 void qp__policy_release(struct qp__policy *policy);

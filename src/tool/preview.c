@@ -35,13 +35,10 @@ diff_object(const struct qp__file_change *change, size_t limit)
   if (!rc)
     object = json_pack("{s:s, s:s, s:s%, s:s}", "kind", "diff", "path", change->path, "diff",
                        diff.len ? diff.data : "", diff.len, "base", base);
-  if (object && ((cut && json_object_set_new(object, "cut", json_true())) ||
-                 (binary && json_object_set_new(object, "binary", json_true())))) {
-    json_decref(object);
-    object = NULL;
-  }
   qp__buf_release(&diff);
-  return object;
+  return qp__json_built(object,
+                        object && ((cut && json_object_set_new(object, "cut", json_true())) ||
+                                   (binary && json_object_set_new(object, "binary", json_true()))));
 }
 
 static json_t *
@@ -58,8 +55,7 @@ preview_change(const struct qp__tools *tools, const struct qp__builtin *builtin,
   if (!change)
     return NULL;
   qp__file_change_init(change);
-  object = qp__file_change_plan(&job, change, &err) ? arguments_only(err.msg)
-                                                    : diff_object(change, limit);
+  object = builtin->plan(&job, change, &err) ? arguments_only(err.msg) : diff_object(change, limit);
   qp__file_change_release(change);
   qp__free(change);
   return object;

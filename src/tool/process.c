@@ -185,7 +185,7 @@ qp__process_kill(struct qp__process *process, int signal)
 void
 qp__process_stop(struct qp__process *process, uint64_t grace_ms)
 {
-  qp__process_close_input(process);
+  close_pipe(process, IN);
   if (process->reaped || process->grace_ms)
     return;
   process->grace_ms = grace_ms ? grace_ms : 1;
@@ -266,12 +266,6 @@ qp__process_write_line(struct qp__process *process, const char *data, size_t n, 
   if (uv_write(&w->request, (uv_stream_t *)&process->pipes[IN], &buf, 1, on_written) < 0)
     qp__free(w);
   return QP_OK;
-}
-
-void
-qp__process_close_input(struct qp__process *process)
-{
-  close_pipe(process, IN);
 }
 
 /* ---- finding the program ---- */

@@ -44,7 +44,6 @@ enum qp_rc qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spe
  * child does not read, and too much waits for it. QP_OK also if it has closed its input. */
 enum qp_rc qp__process_write_line(struct qp__process *process, const char *data, size_t n,
                                   struct qp_err *err);
-void qp__process_close_input(struct qp__process *process);
 
 /* Stops reading a stream (1 or 2), or continues: a child that prints faster has to wait. */
 void qp__process_pause(struct qp__process *process, int stream, bool pause);

@@ -138,7 +138,7 @@ allow_fd(const struct rules *r, int fd, const char *path, uint64_t rights, int d
   enum qp_rc rc = QP_OK;
 
   if (fstat(fd, &st) < 0) {
-    rc = qp__fail_sys(err, -errno, "the sandbox's path '%.200s'", path);
+    rc = qp__fail_sys(err, -errno, "cannot open '%.200s' for the sandbox", path);
     (void)close(fd);
     return rc;
   }
@@ -149,7 +149,7 @@ allow_fd(const struct rules *r, int fd, const char *path, uint64_t rights, int d
     rc = allow_entries(r, fd, rights, depth, err);
   else if (kind == QP__VISIBLE && !S_ISLNK(st.st_mode) &&
            syscall(SYS_landlock_add_rule, r->ruleset, RULE_PATH_BENEATH, &rule, 0) < 0)
-    rc = qp__fail_sys(err, -errno, "the sandbox's rule for '%.200s'", path);
+    rc = qp__fail_sys(err, -errno, "cannot allow '%.200s' in the sandbox", path);
   (void)close(fd);
   return rc;
 }
@@ -190,7 +190,7 @@ allow(const struct rules *r, const char *path, uint64_t rights, struct qp_err *e
   if (fd < 0) {
     if (errno == ENOENT || errno == ENOTDIR || errno == EACCES)
       return QP_OK;
-    return qp__fail_sys(err, -errno, "the sandbox's path '%.200s'", path);
+    return qp__fail_sys(err, -errno, "cannot open '%.200s' for the sandbox", path);
   }
   if (r->hidden.count > 0 && qp__hidden_holds(&r->hidden, path)) {
     (void)close(fd);

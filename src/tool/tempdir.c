@@ -28,7 +28,7 @@ qp__tempdir_make(struct qp__tempdir *t, const struct qp__os *os, const char *par
   t->parent = -1;
   fd = os->open_root(os->self, parent, 0);
   if (fd < 0)
-    return qp__fail_sys(err, fd, "the temporary directory '%.200s'", parent);
+    return qp__fail_sys(err, fd, "cannot open the temporary directory '%.200s'", parent);
   rc = os->random(os->self, entropy, sizeof(entropy));
   if (!rc) {
     qp__hex_encode(hex, entropy, sizeof(entropy));

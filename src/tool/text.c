@@ -9,18 +9,6 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* The number of bytes of the character at s; 0: invalid, or NUL. */
-static size_t
-character(const char *s, size_t n)
-{
-  unsigned char c = (unsigned char)*s;
-  size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-
-  if (c == 0 || len > n || !qp__utf8_ok(s, len))
-    return 0;
-  return len;
-}
-
 enum qp_rc
 qp__text_add(struct qp__buf *out, const char *data, size_t n)
 {
@@ -33,7 +21,7 @@ qp__text_add(struct qp__buf *out, const char *data, size_t n)
     size_t from = at;
     size_t len = 1;
 
-    while (at < n && (len = character(data + at, n - at)) > 0)
+    while (at < n && data[at] && (len = qp__utf8_len(data + at, n - at)) > 0)
       at += len;
     rc = qp__buf_add(out, data + from, at - from);
     if (!rc && at < n) {
@@ -42,16 +30,6 @@ qp__text_add(struct qp__buf *out, const char *data, size_t n)
     }
   }
   return rc;
-}
-
-size_t
-qp__text_fit(const char *data, size_t n, size_t max)
-{
-  if (n <= max)
-    return n;
-  while (max > 0 && ((unsigned char)data[max] & 0xc0) == 0x80)
-    max--;
-  return max;
 }
 
 bool

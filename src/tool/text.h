@@ -9,9 +9,6 @@
 /* Appends bytes; those that are not UTF-8, and NUL, become U+FFFD each. */
 enum qp_rc qp__text_add(struct qp__buf *out, const char *data, size_t n);
 
-/* How many of the first n bytes stay when at most `max` may: never half a character. */
-size_t qp__text_fit(const char *data, size_t n, size_t max);
-
 /* Whether a file that begins with these bytes is binary: it has a NUL byte. */
 bool qp__text_is_binary(const char *data, size_t n);
 

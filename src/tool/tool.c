@@ -256,7 +256,7 @@ enum qp__verdict
 qp__tools_judge_call(const struct qp__tools *tools, const struct qp__tool *tool,
                      const json_t *arguments, size_t *rule)
 {
-  static const struct qp__policy defaults = { NULL, 0 };
+  static const struct qp__policy defaults;
   const struct qp__policy_call call = {
     .tool = tool->name,
     .changes = tool->changes,

@@ -44,8 +44,8 @@ struct qp__tool_run {
   size_t output_limit;
   qp__tool_done *done;
   void *arg;
-  void *work;                  /* the source's own */
-  void (*stop)(void *work);    /* the same */
+  void *work;                  /* of the source */
+  void (*stop)(void *work);    /* of the built-in tools: ends `work` */
   char base[QP__PREVIEW_BASE]; /* of the request; "": none */
 
   /* Once it has ended. */
@@ -73,7 +73,7 @@ struct qp__tools {
   size_t starting;   /* servers whose first start has not ended */
   json_t *no_memory; /* the value of a result when memory is out */
 
-  uv_timer_t closer; /* the turn on which `closed` is called */
+  uv_timer_t closer; /* `closed` is called when this handle is closed */
   bool closing;
   size_t held;
   void (*closed)(void *arg);

@@ -43,7 +43,7 @@ qp__workspace_open(struct qp__workspace *w, const struct qp__os *os, const char 
   fd = os->open_root(os->self, copy, 0);
   if (fd < 0) {
     qp__free(copy);
-    return qp__fail_sys(err, fd, "the workspace '%.200s'", path);
+    return qp__fail_sys(err, fd, "cannot open the workspace '%.200s'", path);
   }
   w->os = os;
   w->fd = fd;
@@ -163,7 +163,8 @@ qp__workspace_fail(int neg_errno, const char *deed, const char *path, struct qp_
     return qp__fail(err, QP_NOTFOUND, "there is no '%.200s'", path);
   case -ELOOP:
     return qp__fail(err, QP_DENIED,
-                    "'%.200s' is a symbolic link or passes one; links are not followed", path);
+                    "'%.200s' is a symbolic link or leads through one; links are not followed",
+                    path);
   case -EXDEV:
     return leaves(path, err);
   case -ENOTDIR:

@@ -57,7 +57,7 @@ enum qp_rc qp__workspace_fail(int neg_errno, const char *deed, const char *path,
 enum qp_rc qp__workspace_open_file(const struct qp__workspace *w, const char *plain, int *fd,
                                    uint64_t *size, struct qp_err *err);
 
-/* All of a regular file, which may have `max` bytes. */
+/* Appends the content of a regular file. QP_TOOBIG: it is longer than the limit of `out`. */
 enum qp_rc qp__workspace_read(const struct qp__workspace *w, const char *plain, struct qp__buf *out,
                               struct qp_err *err);
 

@@ -231,7 +231,7 @@ test('a picture for a model that takes none is sent as a stub, once it has said 
   first.fail(500, 'server_error', 'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj');
   const second = await model.asked();
   assert.ok(!second.text.includes(picture));
-  assert.match(second.text, /\[image: image\/png, 30 bytes; not sent, because the model does not take images\]/);
+  assert.match(second.text, /\[image: image\/png, 30 bytes; not sent, because the model does not accept images\]/);
   await second.answer('A stub.');
   assert.equal((await turn).state, 'Idle');
   const next = chat.send('and now?');

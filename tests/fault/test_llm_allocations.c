@@ -137,7 +137,7 @@ decode(struct qp__buf *out)
   struct qp__llm_fault fault;
   struct qp_message *message = NULL;
   struct qp__answer answer;
-  void *reader = NULL;
+  struct qp__decoder *reader = NULL;
   char *json = NULL;
   size_t len = 0;
   enum qp_rc rc;

@@ -88,7 +88,7 @@ static enum qp_rc
 read_answer(const struct qp__llm_codec *codec, struct run *r, struct qp_bytes text, size_t piece)
 {
   struct qp__llm_fault fault;
-  void *reader = NULL;
+  struct qp__decoder *reader = NULL;
   enum qp_rc rc;
 
   memset(r, 0, sizeof(*r));

@@ -76,8 +76,8 @@ llm_log_event(void *arg, const struct qp__llm_event *event, struct qp_err *err)
 }
 
 static enum qp_rc
-feed_pieces(const struct qp__llm_codec *codec, void *reader, struct qp_bytes stream, size_t cut,
-            struct qp_err *err)
+feed_pieces(const struct qp__llm_codec *codec, struct qp__decoder *reader, struct qp_bytes stream,
+            size_t cut, struct qp_err *err)
 {
   size_t at = 0;
   enum qp_rc rc = QP_OK;
@@ -104,7 +104,7 @@ llm_read(const struct qp__llm_codec *codec, struct qp_bytes stream, size_t cut)
   struct qp__llm_fault fault;
   struct qp_err err = { QP_OK, "" };
   struct qp__buf log;
-  void *reader = NULL;
+  struct qp__decoder *reader = NULL;
   char *text;
   enum qp_rc rc;
 

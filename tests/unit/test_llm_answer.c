@@ -16,7 +16,7 @@ static void
 feed_stream(struct qp__answer *a, const struct qp__llm_codec *codec, const char *stream)
 {
   struct qp__llm_fault fault;
-  void *reader = NULL;
+  struct qp__decoder *reader = NULL;
 
   assert_int_equal(codec->open((struct qp__llm_sink){ qp__answer_feed, a }, &reader, NULL), QP_OK);
   assert_int_equal(codec->feed(reader, (struct qp_bytes){ stream, strlen(stream) }, NULL), QP_OK);

@@ -10,9 +10,7 @@
 #include <string.h>
 
 #include "alloc_fault.h"
-#include "llm/anthropic.h"
 #include "llm/known.h"
-#include "llm/openai.h"
 #include "llm_test.h"
 #include "tool/limit.h"
 
@@ -96,7 +94,7 @@ static void
 test_a_model_that_takes_no_images_gets_stubs(void **state)
 {
   static const char note[] =
-      "[image: image/png, 3 bytes; not sent, because the model does not take "
+      "[image: image/png, 3 bytes; not sent, because the model does not accept "
       "images]";
   static const char sent[] = "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"url\":\"data:"
                              "image/png;base64,AAAA\"},"

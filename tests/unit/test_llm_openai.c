@@ -304,7 +304,7 @@ a_body_that_comes_at_once(void **state)
       "\"finish_reason\":\"tool_calls\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}";
   struct qp__llm_fault fault;
   struct qp__buf log;
-  void *reader = NULL;
+  struct qp__decoder *reader = NULL;
 
   (void)state;
   qp__buf_init(&log, 10000);

@@ -309,8 +309,8 @@ test_what_is_no_server_is_told(void **state)
   static const struct {
     const char *mode, *part;
   } rows[] = {
-    { "version=1999-01-01", "it speaks version '1999-01-01'" },
-    { "version=2026-07-28", "it speaks version '2026-07-28'" },
+    { "version=1999-01-01", "it uses version '1999-01-01'" },
+    { "version=2026-07-28", "it uses version '2026-07-28'" },
   };
 
   (void)state;

@@ -195,7 +195,7 @@ test_first_rule_that_matches_decides(void **state)
     { "edit_file", true, "{\"path\":\"abc\",\"old_string\":\"say \\\"x\\\"\"}", QP__DENY, 9 },
     { "edit_file", true, "{\"path\":\"abc\",\"old_string\":\"say x\"}", QP__ASK, 0 },
   };
-  struct qp__policy policy = { NULL, 0 };
+  struct qp__policy policy = { 0 };
 
   (void)state;
   for (size_t i = 0; i < COUNT(rules); i++)
@@ -222,7 +222,7 @@ test_bad_rules_are_refused_with_a_reason(void **state)
     "auto grep =x", "auto grep a=\"b",
     "auto \"\"",    "auto x a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1",
   };
-  struct qp__policy policy = { NULL, 0 };
+  struct qp__policy policy = { 0 };
 
   (void)state;
   for (size_t i = 0; i < COUNT(lines); i++) {
@@ -243,7 +243,7 @@ test_policies_survive_failing_allocations(void **state)
 
   (void)state;
   for (long n = 1; fired; n++) {
-    struct qp__policy policy = { NULL, 0 };
+    struct qp__policy policy = { 0 };
     enum qp_rc one;
     enum qp_rc two;
 

@@ -125,7 +125,7 @@ static void
 check(const char *const *lines, const char *tool, int changes, const char *arguments,
       enum qp__verdict wanted)
 {
-  struct qp__policy policy = { NULL, 0 };
+  struct qp__policy policy = { 0 };
   struct qp_bytes bytes = { arguments, strlen(arguments) };
   struct qp_err err = { QP_OK, "" };
   json_t *value = NULL;

@@ -250,7 +250,7 @@ test_a_link_swapped_in_during_the_call_leads_nowhere(void **state)
 static void
 test_rules_see_plain_paths(void **state)
 {
-  struct qp__policy policy = { NULL, 0 };
+  struct qp__policy policy = { 0 };
   struct tool_rig rig;
   char absolute[400];
 
@@ -280,7 +280,7 @@ test_searches_and_lists_pass_over_what_is_denied(void **state)
     "deny grep path=\"*.pem\"",
     "ask glob path=\"private/*\"",
   };
-  struct qp__policy policy = { NULL, 0 };
+  struct qp__policy policy = { 0 };
   struct tool_rig rig;
   struct tool_answer answer;
 
