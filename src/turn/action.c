@@ -16,23 +16,12 @@
 
 /* ---- branches ---- */
 
-struct branches {
-  const char *name; /* that is looked for; NULL: the active one */
-  struct qp__arena *arena;
-  char *found;
-  struct qp_uuid head;
-};
-
-static enum qp_rc
-look_at_branch(void *arg, const struct qp_branch_info *branch)
+struct qp_uuid
+qp__branch_head(struct qp_context *context, const struct qp__branch *b)
 {
-  struct branches *b = arg;
+  uint32_t slot = atomic_load(&b->head);
 
-  if (b->name ? strcmp(b->name, branch->name) != 0 : !branch->active)
-    return QP_OK;
-  b->head = branch->head;
-  b->found = qp__arena_strdup(b->arena, branch->name);
-  return b->found ? QP_STOPPED : QP_NOMEM;
+  return slot == QP__NO_SLOT ? (struct qp_uuid){ { 0 } } : qp__tree_at(&context->tree, slot)->id;
 }
 
 /* A branch (NULL: the active one), its name in the request's arena and its head. QP_NOTFOUND. */
@@ -40,18 +29,29 @@ static enum qp_rc
 find_branch(struct qp__actor *t, struct qp__action_request *request, const char *name, char **found,
             struct qp_uuid *head, struct qp_err *err)
 {
-  struct branches b = { .name = name, .arena = &request->arena };
-  enum qp_rc rc = qp_branch_list(t->context, look_at_branch, &b, err);
+  struct qp__view *v = qp__view_get(t->context);
+  struct qp__branch *b = NULL;
+  enum qp_rc rc = QP_OK;
 
-  if (rc == QP_OK)
-    return qp__fail(err, QP_NOTFOUND, "branch '%s' not found", name ? name : "");
-  if (rc == QP_NOMEM)
-    return qp__fail_nomem(err, "a turn");
-  if (rc != QP_STOPPED)
-    return rc;
-  *found = b.found;
-  *head = b.head;
-  return QP_OK;
+  if (qp__view_branch(v, name, &b, NULL)) {
+    rc = qp__fail(err, QP_NOTFOUND, "branch '%s' not found", name ? name : v->meta->active);
+  } else {
+    *head = qp__branch_head(t->context, b);
+    *found = qp__arena_strdup(&request->arena, b->name);
+    if (!*found)
+      rc = qp__fail_nomem(err, "a turn");
+  }
+  qp__view_unref(v);
+  return rc;
+}
+
+enum qp_rc
+qp__action_set_branch(struct qp__actor *t, struct qp__action_request *request, const char *name,
+                      struct qp_err *err)
+{
+  struct qp_uuid head;
+
+  return find_branch(t, request, name, &request->branch, &head, err);
 }
 
 /* An unused name for a branch: the name of another branch with a number. */
@@ -69,9 +69,7 @@ name_branch(struct qp__actor *t, struct qp__action_request *request, const char 
     digits--;
   if (digits > 1 && digits < len && base[digits - 1] == '-')
     len = digits - 1;
-  if (len > BRANCH_BASE)
-    for (len = BRANCH_BASE; len && !qp__utf8_ok(base, len); len--)
-      ;
+  len = qp__utf8_fit(base, len, BRANCH_BASE);
   for (unsigned n = 2; n; n++) {
     enum qp_rc rc;
 
@@ -87,7 +85,7 @@ name_branch(struct qp__actor *t, struct qp__action_request *request, const char 
   return qp__fail(err, QP_TOOBIG, "there are too many branches");
 }
 
-/* Has the input begin a branch at a message. */
+/* The input begins a branch at a message. */
 static enum qp_rc
 fork_at(struct qp__actor *t, struct qp__input *in, const char *base, const struct qp_uuid *at,
         struct qp_err *err)
@@ -127,14 +125,13 @@ check_tools(const struct qp__actor *t, const struct qp__action_request *request,
 static enum qp_rc
 resolve_send(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  struct qp_uuid head;
   enum qp_rc rc = check_tools(t, in->request, err);
 
   in->event = QP__EVENT_SEND;
   if (!rc)
-    rc = find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
+    rc = qp__action_set_branch(t, in->request, in->request->a.branch, err);
   if (!rc && qp__recall_is_wanted(t, in->request) && qp__recall_for_request(t, in->request))
-    in->event = QP__EVENTS; /* not yet: the request comes back with what was recalled */
+    in->event = QP__EVENTS; /* not yet: the request is enqueued again with what was recalled */
   return rc;
 }
 
@@ -239,11 +236,9 @@ resolve_retry(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 static enum qp_rc
 resolve_switch(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  struct qp_uuid head;
-
   in->event = QP__EVENT_SWITCH;
   in->activate = in->request->a.branch;
-  return find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
+  return qp__action_set_branch(t, in->request, in->request->a.branch, err);
 }
 
 /* Every id must belong to a waiting call and occur once. A call that the client runs can only be
@@ -383,10 +378,8 @@ undo_decisions(struct qp__actor *t, const struct qp__action_request *request)
 static enum qp_rc
 resolve_cancel(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  struct qp_uuid head;
-
   in->event = QP__EVENT_CANCEL;
-  return find_branch(t, in->request, t->open->facts.branch, &in->request->branch, &head, err);
+  return qp__action_set_branch(t, in->request, t->open->facts.branch, err);
 }
 
 static enum qp_rc
@@ -460,33 +453,41 @@ qp__action_key_result(struct qp__actor *t, struct qp__action_request *request, s
   return copy ? QP_OK : qp__fail_nomem(err, "a turn");
 }
 
+enum qp_rc
+qp__action_find_key(struct qp_context *context, const char *key, const char *digest,
+                    struct qp_uuid *message, json_t **result, struct qp_err *err)
+{
+  static const char what[] = "the result of a key";
+  const char *known;
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp_idempotency_find(context, key, &text, &len, err);
+
+  *result = NULL;
+  if (!rc)
+    rc = qp__json_parse_object(what, (struct qp_bytes){ text, len }, result, err);
+  known = qp__json_text(*result, "digest");
+  if (!rc && (!known || strcmp(known, digest) != 0))
+    rc = qp__fail(err, QP_CONFLICT, "the key '%s' was used for another action", key);
+  if (!rc)
+    rc = qp__json_uuid(what, *result, "message", message, err);
+  qp_free(text);
+  return rc;
+}
+
 /* Fills in the result of an earlier action with that key. QP_NOTFOUND: the key was not used. */
 static enum qp_rc
 replay(struct qp__actor *t, struct qp__action_request *request, struct qp_err *err)
 {
-  const char *digest;
-  const char *branch;
-  char *text = NULL;
-  json_t *result = NULL;
-  size_t len = 0;
-  enum qp_rc rc = qp_idempotency_find(t->context, request->a.key, &text, &len, err);
+  json_t *result;
+  enum qp_rc rc = qp__action_find_key(t->context, request->a.key, request->digest, &request->saved,
+                                      &result, err);
+  const char *branch = qp__json_text(result, "branch");
 
-  if (!rc)
-    rc = qp__json_parse_object("the result of a key", (struct qp_bytes){ text, len }, &result, err);
-  if (rc)
-    goto out;
-  digest = json_string_value(json_object_get(result, "digest"));
-  branch = json_string_value(json_object_get(result, "branch"));
-  if (!digest || strcmp(digest, request->digest) != 0)
-    rc = qp__fail(err, QP_CONFLICT, "the key '%s' was used for another action", request->a.key);
-  if (!rc)
-    rc = qp__json_uuid("the result of a key", result, "message", &request->saved, err);
   if (!rc && branch && !(request->branch = qp__arena_strdup(&request->arena, branch)))
     rc = qp__fail_nomem(err, "a turn");
   request->replayed = !rc;
-out:
   json_decref(result);
-  qp_free(text);
   return rc;
 }
 

@@ -58,6 +58,7 @@
 
 struct qp__action_request;
 struct qp__adjustment;
+struct qp__branch;
 struct qp__shortening;
 struct qp__view_change;
 
@@ -74,7 +75,7 @@ struct qp__input {
   bool in_use;    /* of those that are part of struct qp__actor_open */
   bool is_action; /* `request` was not looked at yet, and `event` is not known */
   enum qp__turn_event event;
-  uint64_t number;                    /* of the work that sent it; 0: none */
+  uint64_t number;                    /* of the work that sent it; 0: no work did */
   struct qp__action_request *request; /* its action, or NULL; owned. It may contain the input */
   struct qp__turn_error error;
   struct qp_err failure;  /* of SAVE_FAILED, and of an action whose rules could not be stored */
@@ -385,6 +386,18 @@ void qp__round_undo_edits(struct qp__actor *t);
 
 /* ---- action.c: actions ---- */
 
+/* Sets the branch of an action (NULL: the active one). QP_NOTFOUND. */
+enum qp_rc qp__action_set_branch(struct qp__actor *t, struct qp__action_request *request,
+                                 const char *name, struct qp_err *err);
+/* The newest message of a branch; none: it is empty. */
+struct qp_uuid qp__branch_head(struct qp_context *context, const struct qp__branch *b);
+/* QP_INVALID: not a valid idempotency key. NULL is valid. */
+enum qp_rc qp__action_check_key(const char *key, struct qp_err *err);
+/* The stored result of an action with this key: *message is its message, *result the object, which
+ * the caller releases also after a failure. QP_NOTFOUND: the key is new. QP_CONFLICT: it was used
+ * for an action with another digest. */
+enum qp_rc qp__action_find_key(struct qp_context *context, const char *key, const char *digest,
+                               struct qp_uuid *message, json_t **result, struct qp_err *err);
 /* Fills in the result that is stored with the action's idempotency key. */
 enum qp_rc qp__action_key_result(struct qp__actor *t, struct qp__action_request *request,
                                  struct qp_err *err);

@@ -71,33 +71,19 @@ needs_calls(enum qp_state state)
          state == QP_STATE_PROCESSING_LLM_RESPONSE || state == QP_STATE_PROCESSING_TOOL_RESULTS;
 }
 
-struct find_head {
-  const char *branch;
-  struct qp_uuid head;
-};
-
-static enum qp_rc
-see_branch(void *arg, const struct qp_branch_info *info)
-{
-  struct find_head *find = arg;
-
-  if (strcmp(info->name, find->branch) == 0)
-    find->head = info->head;
-  return QP_OK;
-}
-
 /* The last answer of the branch and the results behind it. */
 static enum qp_rc
 read_calls(struct load *l)
 {
-  struct find_head find = { .branch = l->branch };
-  struct qp_uuid id;
-  enum qp_rc rc = qp_branch_list(l->context, see_branch, &find, &l->err);
+  struct qp_uuid id = { { 0 } };
+  struct qp__branch *branch;
+  enum qp_rc rc = QP_OK;
 
   l->stored = json_object();
-  if (!rc && !l->stored)
+  if (!l->stored)
     rc = qp__fail_nomem(&l->err, "a turn");
-  id = find.head;
+  if (!qp__view_branch(l->view, l->branch, &branch, NULL))
+    id = qp__branch_head(l->context, branch);
   while (!rc && !l->answer && !qp_uuid_is_none(&id)) {
     struct qp_message *message = NULL;
     struct qp_tool_result result;
@@ -270,7 +256,7 @@ new_load(struct qp__actor *t)
   return l;
 }
 
-/* Whether it was possible without reading a file. */
+/* Opens it if this is possible without reading a file. */
 static bool
 load_from_memory(struct qp__actor *t)
 {

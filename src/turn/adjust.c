@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "store/context/context_int.h"
 #include "turn/compacting.h"
 #include "turn/question.h"
@@ -21,7 +22,7 @@ struct qp__adjustment {
   struct qp__action_request *request; /* owned while the worker runs */
   struct qp__conversation conversation;
   struct qp__record record;       /* the new one, without id and time */
-  const struct qp__record *after; /* in use afterwards, or NULL: the new one, or none */
+  const struct qp__record *after; /* of undo and redo: in use afterwards, or NULL: no record */
   bool uses_new;
   bool again; /* an undone record counts again */
   struct qp_uuid *ids;
@@ -62,7 +63,7 @@ find_covered(struct qp__adjustment *a, const struct qp_uuid *id, uint64_t *out)
     return rc;
   if (info.position >= c->record->covered ||
       !qp__conversation_holds(c, info.position + 1, id, NULL))
-    return qp__fail(&a->err, QP_INVALID, "the message is not in the part that is covered");
+    return qp__fail(&a->err, QP_INVALID, "the message is not covered by a summary");
   *out = info.position;
   return QP_OK;
 }
@@ -85,7 +86,8 @@ make_expansion(struct qp__adjustment *a)
   if (rc)
     return rc;
   if (to < from || to - from >= EXPAND_MAX)
-    return qp__fail(&a->err, QP_INVALID, "expand 1 to %d messages, the first one first",
+    return qp__fail(&a->err, QP_INVALID,
+                    "expand needs 1 to %d messages, from the older one to the newer one",
                     EXPAND_MAX);
   a->ids = qp__arena_alloc(&c->arena, (size_t)(to - from + 1) * sizeof(*a->ids));
   if (!a->ids)
@@ -174,41 +176,6 @@ on_worked(uv_work_t *w, int status)
   qp__actor_pump(t);
 }
 
-struct named {
-  const char *name;
-  struct qp__arena *arena;
-  char *found;
-};
-
-static enum qp_rc
-look_at_branch(void *arg, const struct qp_branch_info *branch)
-{
-  struct named *n = arg;
-
-  if (n->name ? strcmp(n->name, branch->name) != 0 : !branch->active)
-    return QP_OK;
-  n->found = qp__arena_strdup(n->arena, branch->name);
-  return n->found ? QP_STOPPED : QP_NOMEM;
-}
-
-/* The branch of the action (NULL: the active one). QP_NOTFOUND. */
-static enum qp_rc
-name_branch(struct qp__actor *t, struct qp__action_request *request, struct qp_err *err)
-{
-  struct named n = { request->a.branch, &request->arena, NULL };
-  enum qp_rc rc = qp_branch_list(t->context, look_at_branch, &n, err);
-
-  if (rc == QP_OK)
-    return qp__fail(err, QP_NOTFOUND, "branch '%s' not found",
-                    request->a.branch ? request->a.branch : "");
-  if (rc == QP_NOMEM)
-    return qp__fail_nomem(err, "an action");
-  if (rc != QP_STOPPED)
-    return rc;
-  request->branch = n.found;
-  return QP_OK;
-}
-
 enum qp_rc
 qp__resolve_adjust(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
@@ -220,7 +187,7 @@ qp__resolve_adjust(struct qp__actor *t, struct qp__input *in, struct qp_err *err
     in->event = QP__EVENT_ADJUST;
     return QP_OK;
   }
-  rc = name_branch(t, request, err);
+  rc = qp__action_set_branch(t, request, request->a.branch, err);
   if (rc)
     return rc;
   a = qp__alloc0(1, sizeof(*a));
@@ -234,7 +201,7 @@ qp__resolve_adjust(struct qp__actor *t, struct qp__input *in, struct qp_err *err
     return qp__fail_nomem(err, "an action");
   }
   t->jobs++;
-  in->event = QP__EVENTS; /* not yet: it comes back when the worker has ended */
+  in->event = QP__EVENTS; /* not yet: it is enqueued again when the worker has ended */
   return QP_OK;
 }
 
@@ -253,7 +220,7 @@ qp__resolve_compact(struct qp__actor *t, struct qp__input *in, struct qp_err *er
     in->event = QP__EVENT_COMPACT;
     return QP_OK;
   }
-  rc = name_branch(t, request, err);
+  rc = qp__action_set_branch(t, request, request->a.branch, err);
   if (rc)
     return rc;
   s = qp__shorten_new(t, QP__SHORTEN_REQUEST, request->branch);
@@ -284,12 +251,9 @@ drop_mark(json_t *state, const struct qp_uuid *id)
   char text[QP_UUID_TEXT];
 
   (void)qp_uuid_text(id, text);
-  for (size_t i = json_array_size(marks); i-- > 0;) {
-    const char *own = json_string_value(json_object_get(json_array_get(marks, i), "id"));
-
-    if (own && strcmp(own, text) == 0)
+  for (size_t i = json_array_size(marks); i-- > 0;)
+    if (qp__str_same(qp__json_text(json_array_get(marks, i), "id"), text))
       (void)json_array_remove(marks, i);
-  }
 }
 
 static size_t
@@ -325,7 +289,7 @@ make_state(const struct qp__adjustment *a)
   if (!json_is_array(json_object_get(state, "marks")))
     bad = json_object_set_new(state, "marks", json_array());
   marks = json_object_get(state, "marks");
-  if (a->uses_new) /* it takes the place of the one that it was made from */
+  if (a->uses_new) /* it replaces the record that it was made from */
     drop_mark(state, &a->record.parent);
   else if (!a->again)
     drop_mark(state, &a->record.target);
@@ -341,7 +305,7 @@ make_state(const struct qp__adjustment *a)
     (void)json_object_del(state, "summary");
     (void)json_object_del(state, "record");
   }
-  (void)json_object_del(state, "tried"); /* the view is another one */
+  (void)json_object_del(state, "tried"); /* it was about the previous view */
   return qp__json_built(state, bad);
 }
 
@@ -376,16 +340,11 @@ make_pins(struct qp_context *context, const struct qp_uuid *id, bool pin)
 
   qp__view_unref(v);
   (void)qp_uuid_text(id, text);
-  for (size_t i = json_array_size(list); i-- > 0;) {
-    const char *own = json_string_value(json_array_get(list, i));
-
-    if (own && strcmp(own, text) == 0)
+  for (size_t i = json_array_size(list); i-- > 0;)
+    if (qp__str_same(json_string_value(json_array_get(list, i)), text))
       (void)json_array_remove(list, i);
-  }
-  if (list && pin && json_array_append_new(list, json_string(text))) {
-    json_decref(list);
-    return NULL;
-  }
+  if (pin && list)
+    list = qp__json_push(list, json_string(text));
   return json_pack("{s:o, s:n}", "pins", list, "window");
 }
 
@@ -429,15 +388,9 @@ is_pinned(struct qp_context *context, const struct qp_uuid *id, size_t *count)
   struct qp__view *v = qp__view_get(context);
   const json_t *list = json_object_get(v->meta->extra, "pins");
   char text[QP_UUID_TEXT];
-  bool found = false;
+  bool found = qp__json_has_text(list, qp_uuid_text(id, text));
 
-  (void)qp_uuid_text(id, text);
   *count = json_array_size(list);
-  for (size_t i = 0; i < *count && !found; i++) {
-    const char *own = json_string_value(json_array_get(list, i));
-
-    found = own && strcmp(own, text) == 0;
-  }
   qp__view_unref(v);
   return found;
 }
@@ -450,7 +403,7 @@ qp__resolve_pin(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   struct qp_message_info info;
   size_t count;
   bool pinned = is_pinned(t->context, &request->a.target, &count);
-  enum qp_rc rc = name_branch(t, request, err);
+  enum qp_rc rc = qp__action_set_branch(t, request, request->a.branch, err);
 
   in->event = QP__EVENT_ADJUST;
   if (!rc && pin)

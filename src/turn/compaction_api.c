@@ -9,29 +9,9 @@
 #include "turn/compacting.h"
 #include "turn/question.h"
 
-#define OUT_MAX ((size_t)256 << 20)
 #define TOKEN_BYTES 4 /* of a stored message, an estimate */
 
 static const char what[] = "the compactions of a context";
-
-/* Writes and releases a value; NULL: no memory. */
-static enum qp_rc
-give(json_t *value, char **out, size_t *len, struct qp_err *err)
-{
-  struct qp__buf text;
-  enum qp_rc rc;
-
-  if (!value)
-    return qp__fail_nomem(err, what);
-  qp__buf_init(&text, OUT_MAX);
-  (void)qp__json_write(&text, value);
-  json_decref(value);
-  rc = qp__buf_check(&text, what, err);
-  if (!rc)
-    *out = qp__buf_take(&text, len);
-  qp__buf_release(&text);
-  return rc;
-}
 
 /* ---- records ---- */
 
@@ -78,7 +58,7 @@ qp_compactions(struct qp_context *context, const char *branch, char **out, size_
     return rc;
   rc = qp__conversation_records(&c, true, err);
   if (!rc)
-    rc = give(records_object(&c), out, len, err);
+    rc = qp__engine_give(records_object(&c), what, out, len, err);
   qp__conversation_release(&c);
   return rc;
 }
@@ -116,10 +96,8 @@ marks_array(struct qp_context *context, const struct qp__view *v, uint32_t head)
     if (!list || !mark_holds(context, head, mark))
       continue;
     item = json_deep_copy(mark);
-    if (item && json_object_set(item, "after", json_object_get(item, "last"))) {
-      json_decref(item);
-      item = NULL;
-    }
+    item =
+        qp__json_built(item, item && json_object_set(item, "after", json_object_get(item, "last")));
     list = qp__json_push(list, item);
   }
   return list;
@@ -165,7 +143,7 @@ qp_compaction_marks(struct qp_context *context, const char *branch, char **out, 
   if (!rc)
     list = marks_array(context, v, head);
   qp__view_unref(v);
-  return rc ? rc : give(list, out, len, err);
+  return rc ? rc : qp__engine_give(list, what, out, len, err);
 }
 
 /* ---- the window ---- */
@@ -224,8 +202,8 @@ estimate(struct qp_engine *e, struct qp_context *context, const struct qp__view 
   asked->budget.used.value = asked->budget.messages.text + asked->budget.reserve.value;
 }
 
-/* "window" of the metadata for this branch with what came since, or an estimate; NULL: no
- * memory. */
+/* "window" of the metadata for this branch, with the messages that were added since; or an
+ * estimate. NULL: no memory. */
 static json_t *
 figures(struct qp_engine *e, struct qp_context *context, const struct qp__view *v,
         const char *branch, uint32_t head, const json_t *mark)
@@ -291,15 +269,13 @@ qp_engine_window(struct qp_engine *engine, struct qp_context *context, const cha
     window =
         figures(engine, context, v, branch ? branch : v->meta->active, head,
                 json_array_get(marks, json_array_size(marks) ? json_array_size(marks) - 1 : 0));
-  if (window &&
-      finish_window(window, &settings, marks,
-                    json_integer_value(json_object_get(state, "failures")) >= QP__PLAN_FAILURES)) {
-    json_decref(window);
-    window = NULL;
-  }
+  window = qp__json_built(
+      window, window && finish_window(window, &settings, marks,
+                                      json_integer_value(json_object_get(state, "failures")) >=
+                                          QP__PLAN_FAILURES));
   json_decref(marks);
   qp__view_unref(v);
-  return give(window, out, len, err);
+  return qp__engine_give(window, what, out, len, err);
 }
 
 /* ---- what would be sent, and what a compaction would do ---- */
@@ -375,7 +351,7 @@ qp_engine_view(struct qp_engine *engine, struct qp_context *context, const char 
   if (!rc)
     rc = qp__conversation_read(&c, err);
   if (!rc)
-    rc = give(view_object(&c), out, len, err);
+    rc = qp__engine_give(view_object(&c), what, out, len, err);
   qp__conversation_release(&c);
   return rc;
 }
@@ -406,7 +382,7 @@ qp_engine_compact_plan(struct qp_engine *engine, struct qp_context *context, con
   if (!rc)
     rc = qp__shorten_preview(&s, err);
   if (!rc)
-    rc = give(plan_object(&s), out, len, err);
+    rc = qp__engine_give(plan_object(&s), what, out, len, err);
   qp__shorten_release(&s);
   return rc;
 }

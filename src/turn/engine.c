@@ -13,7 +13,7 @@
 #include "turn/compacting.h"
 #include "turn/discover.h"
 
-/* ---- small things ---- */
+/* ---- the clock, ids, posts ---- */
 
 int64_t
 qp__engine_now_ms(const struct qp_engine *e)
@@ -160,6 +160,16 @@ qp_engine_release(struct qp_engine *engine, const struct qp_uuid *context)
 
 /* ---- the tick ---- */
 
+void
+qp__engine_each_actor(struct qp_engine *e, void (*fn)(struct qp__actor *t))
+{
+  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++)
+    for (struct qp__actor *t = e->actors[i], *next; t; t = next) {
+      next = t->chain;
+      fn(t);
+    }
+}
+
 static void
 on_tick(uv_timer_t *timer)
 {
@@ -167,14 +177,7 @@ on_tick(uv_timer_t *timer)
 
   e->ticking = false;
   qp__committer_hold(&e->store->committer);
-  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++) {
-    struct qp__actor *next;
-
-    for (struct qp__actor *t = e->actors[i]; t; t = next) {
-      next = t->chain;
-      qp__actor_flush(t);
-    }
-  }
+  qp__engine_each_actor(e, qp__actor_flush);
   qp__committer_let_go(&e->store->committer);
 }
 
@@ -201,16 +204,8 @@ qp__engine_tools_changed(void *engine)
 {
   struct qp_engine *e = engine;
 
-  if (qp__engine_awaits_tools(e))
-    return;
-  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++) {
-    struct qp__actor *next;
-
-    for (struct qp__actor *t = e->actors[i]; t; t = next) {
-      next = t->chain;
-      qp__actor_call_delayed_model(t);
-    }
-  }
+  if (!qp__engine_awaits_tools(e))
+    qp__engine_each_actor(e, qp__actor_call_delayed_model);
 }
 
 static void
@@ -241,34 +236,18 @@ close_all(struct qp_engine *e)
   qp__net_unref(e->net); /* the tools use it until their servers have ended */
 }
 
+/* Ends the turn, as the recovery of the next engine would. */
 static void
-close_when_drained(struct qp_engine *e)
+drain_actor(struct qp__actor *t)
 {
-  if (e->phase == QP__ENGINE_DRAINING && !e->actor_count && !e->recovering)
-    close_all(e);
-}
-
-/* Ends every turn, as the recovery of the next engine would. */
-static void
-drain(struct qp_engine *e)
-{
-  e->phase = QP__ENGINE_DRAINING;
-  qp__asks_end(e);
-  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++) {
-    struct qp__actor *next;
-
-    for (struct qp__actor *t = e->actors[i]; t; t = next) {
-      next = t->chain;
-      qp__feed_end_subs(&t->feed);
-      atomic_store(&t->recall_stops, true);
-      /* While a commit is under way: commit_succeeded() does it. */
-      if (t->stage == QP__ACTOR_OPEN && !t->open->transition.under_way &&
-          !qp_state_awaits_client(t->state))
-        qp__actor_restart(t);
-      qp__actor_stop_shortening(t, true);
-      qp__actor_pump(t);
-    }
-  }
+  qp__feed_end_subs(&t->feed);
+  atomic_store(&t->recall_stops, true);
+  /* While a commit is under way: commit_succeeded() does it. */
+  if (t->stage == QP__ACTOR_OPEN && !t->open->transition.under_way &&
+      !qp_state_awaits_client(t->state))
+    qp__actor_restart(t);
+  qp__actor_stop_shortening(t, true);
+  qp__actor_pump(t);
 }
 
 /* Whether there were posts. */
@@ -303,8 +282,11 @@ on_wake(uv_async_t *async)
   stopping = e->stopping;
   (void)pthread_mutex_unlock(&e->lock);
   (void)run_posts(e);
-  if (stopping && e->phase == QP__ENGINE_RUNNING)
-    drain(e);
+  if (stopping && e->phase == QP__ENGINE_RUNNING) {
+    e->phase = QP__ENGINE_DRAINING;
+    qp__asks_end(e);
+    qp__engine_each_actor(e, drain_actor);
+  }
 }
 
 /* Before the loop waits: closes when the last actor has been freed. */
@@ -313,7 +295,8 @@ on_prepare(uv_prepare_t *prepare)
 {
   struct qp_engine *e = prepare->data;
 
-  close_when_drained(e);
+  if (e->phase == QP__ENGINE_DRAINING && !e->actor_count && !e->recovering)
+    close_all(e);
   if (e->phase == QP__ENGINE_CLOSING)
     uv_close((uv_handle_t *)prepare, NULL);
 }
@@ -392,11 +375,11 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
   int sys = uv_loop_init(&e->loop);
 
   if (sys)
-    return qp__fail_sys(err, sys, "starting the engine");
+    return qp__fail_sys(err, sys, "cannot start the engine");
   sys = uv_async_init(&e->loop, &e->wake, on_wake);
   if (sys) {
     (void)uv_loop_close(&e->loop);
-    return qp__fail_sys(err, sys, "starting the engine");
+    return qp__fail_sys(err, sys, "cannot start the engine");
   }
   (void)uv_timer_init(&e->loop, &e->tick);
   (void)uv_timer_init(&e->loop, &e->tools_timer);

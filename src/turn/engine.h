@@ -68,10 +68,10 @@ struct qp_engine {
   struct qp__llm_providers providers;
   struct qp__models models;
   struct qp__known known; /* what providers report, and what faults have taught */
-  char *model;            /* of contexts that name none: "provider/model", the model may be empty */
-  const struct qp__llm_provider *unnamed; /* then this is the provider, else NULL */
-  _Atomic(const char *) default_name;     /* then this is the name, once it is known, or NULL */
-  struct qp__arena names;                 /* of that */
+  char *model;            /* the default model, "provider/model"; the part "model" may be empty */
+  const struct qp__llm_provider *unnamed; /* the provider, if that part is empty; else NULL */
+  _Atomic(const char *) default_name;     /* the whole name, once that provider reported it */
+  struct qp__arena names;                 /* holds default_name */
   struct qp__probe *probes;               /* requests of discover.c that are running */
   struct qp__ask *asks;                   /* questions of ask.h that are running */
   bool discovering;                       /* providers are being asked for their models */
@@ -83,7 +83,7 @@ struct qp_engine {
   struct qp__size_cache sizes;            /* of messages; used in workers */
   struct qp__covered_cache recalls;       /* of struct qp__recall; used in workers */
   struct qp__covered_cache ledgers;       /* of struct qp__ledger; used in workers */
-  struct qp__grants grants;               /* calls that a person has allowed for good */
+  struct qp__grants grants;               /* calls that a person has allowed permanently */
   struct qp__net_client *net;
   struct qp__llm_engine *llm;
   struct qp__tools *tools;
@@ -104,7 +104,7 @@ struct qp_engine {
   size_t recovering; /* contexts in which an earlier engine left a turn unfinished and that are not
                       * recovered yet, and the search for them */
   struct qp__post loss;    /* this server lost what it held … */
-  atomic_bool loss_posted; /* … and the engine was told */
+  atomic_bool loss_posted; /* … and the post is queued */
   bool marked;             /* the store has a mark that turns may be unfinished … */
   bool unclean;            /* … and keeps it: something could not be saved */
   enum qp__engine_phase phase;
@@ -135,10 +135,19 @@ enum qp_rc qp__engine_new_id(struct qp_engine *e, struct qp_uuid *out, struct qp
 /* The actor of a context, created when there is none; NULL: out of memory. */
 struct qp__actor *qp__engine_actor(struct qp_engine *e, const struct qp_uuid *id);
 struct qp__actor *qp__engine_find_actor(struct qp_engine *e, const struct qp_uuid *id);
+/* Calls `fn` for every actor; it may free that actor. */
+void qp__engine_each_actor(struct qp_engine *e, void (*fn)(struct qp__actor *t));
 /* Removes it from the table. */
 void qp__engine_remove_actor(struct qp_engine *e, struct qp__actor *t);
 /* Wakes the callers that wait until the context is released; NULL is allowed. */
 void qp__release_done(struct qp__release *list);
+
+/* ---- engine_api.c ---- */
+
+/* Writes a value (NULL: out of memory) as text for a caller, and releases it. `what` names it in
+ * errors. From any thread. */
+enum qp_rc qp__engine_give(json_t *value, const char *what, char **out, size_t *len,
+                           struct qp_err *err);
 
 /* ---- subscribe.c ---- */
 

@@ -20,7 +20,8 @@
 #define SUMMARY_MAX (256 << 10)
 #define INSTRUCTIONS_MAX 4000
 #define RESULT_BYTES ((size_t)1 << 20) /* of one submitted result */
-#define LIST_MAX ((size_t)16 << 20)
+#define DIGEST_MAX ((size_t)16 << 20)  /* of what an action is compared by */
+#define GIVEN_MAX ((size_t)256 << 20)
 #define DOLLARS 1e6 /* prices are in millionths */
 
 static const char *const action_names[] = {
@@ -50,8 +51,8 @@ qp_action_find(const char *name, enum qp_action_kind *out)
 
 /* ---- an action ---- */
 
-static enum qp_rc
-check_key(const char *key, struct qp_err *err)
+enum qp_rc
+qp__action_check_key(const char *key, struct qp_err *err)
 {
   size_t len = key ? strlen(key) : 1;
 
@@ -102,7 +103,7 @@ check_results(const struct qp_action *a, struct qp_err *err)
   return QP_OK;
 }
 
-/* Whether there is something in a message that a model can be asked. */
+/* Whether a message has content that a model can answer. */
 static bool
 says_something(const struct qp_message *message)
 {
@@ -156,7 +157,7 @@ check_action(const struct qp_action *a, struct qp_err *err)
 
   if ((size_t)a->kind >= ACTIONS)
     return qp__fail(err, QP_INVALID, "unknown action");
-  rc = check_key(a->key, err);
+  rc = qp__action_check_key(a->key, err);
   if (rc)
     return rc;
   switch (a->kind) {
@@ -262,14 +263,12 @@ static json_t *
 result_heads(const struct qp_action *a)
 {
   json_t *heads = json_object();
+  int bad = !heads;
 
-  for (size_t i = 0; heads && i < a->result_count; i++)
-    if (json_object_set_new(heads, a->results[i].request_id,
-                            json_boolean(a->results[i].is_error))) {
-      json_decref(heads);
-      heads = NULL;
-    }
-  return heads;
+  for (size_t i = 0; !bad && i < a->result_count; i++)
+    bad =
+        json_object_set_new(heads, a->results[i].request_id, json_boolean(a->results[i].is_error));
+  return qp__json_built(heads, bad);
 }
 
 /* Two actions with the same digest ask for the same. */
@@ -305,7 +304,7 @@ make_digest(struct qp__action_request *request, const struct qp_action *a, struc
     bad |= json_array_append_new(json_object_get(rest, "approved"), json_string(a->approved[i]));
   for (size_t i = 0; i < a->denied_count; i++)
     bad |= json_array_append_new(json_object_get(rest, "denied"), json_string(a->denied[i]));
-  qp__buf_init(&text, LIST_MAX);
+  qp__buf_init(&text, DIGEST_MAX);
   if (bad || qp__json_write(&text, rest))
     rc = qp__fail_nomem(err, "an action");
   if (!rc && request->message)
@@ -440,7 +439,7 @@ qp_engine_act(struct qp_engine *engine, const struct qp_action *action, qp_actio
 struct question {
   struct qp__post post; /* first */
   json_t *(*answer)(struct qp_engine *e);
-  struct qp__buf text;
+  json_t *value;
   uv_sem_t done;
 };
 
@@ -448,14 +447,27 @@ static void
 run_question(struct qp_engine *e, struct qp__post *post)
 {
   struct question *q = (struct question *)post;
-  json_t *value = e->phase == QP__ENGINE_CLOSING ? NULL : q->answer(e); /* tools are closed */
+
+  q->value = e->phase == QP__ENGINE_CLOSING ? NULL : q->answer(e); /* tools are closed */
+  uv_sem_post(&q->done);
+}
+
+enum qp_rc
+qp__engine_give(json_t *value, const char *what, char **out, size_t *len, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc;
 
   if (!value)
-    q->text.rc = QP_NOMEM;
-  else
-    (void)qp__json_write(&q->text, value);
+    return qp__fail_nomem(err, what);
+  qp__buf_init(&text, GIVEN_MAX);
+  (void)qp__json_write(&text, value);
   json_decref(value);
-  uv_sem_post(&q->done);
+  rc = qp__buf_check(&text, what, err);
+  if (!rc)
+    *out = qp__buf_take(&text, len);
+  qp__buf_release(&text);
+  return rc;
 }
 
 static enum qp_rc
@@ -463,25 +475,13 @@ ask(struct qp_engine *engine, json_t *(*answer)(struct qp_engine *e), const char
     size_t *len, struct qp_err *err)
 {
   struct question q = { .post = { .run = run_question }, .answer = answer };
-  enum qp_rc rc;
 
   if (uv_sem_init(&q.done, 0))
     return qp__fail_nomem(err, what);
-  qp__buf_init(&q.text, LIST_MAX);
   qp__engine_post(engine, &q.post);
   uv_sem_wait(&q.done);
   uv_sem_destroy(&q.done);
-  rc = qp__buf_check(&q.text, what, err);
-  if (!rc) {
-    char *text = qp__buf_take(&q.text, len);
-
-    if (text)
-      *out = text;
-    else
-      rc = qp__fail_nomem(err, what);
-  }
-  qp__buf_release(&q.text);
-  return rc;
+  return qp__engine_give(q.value, what, out, len, err);
 }
 
 static json_t *
@@ -543,12 +543,10 @@ list_models(struct qp_engine *e)
   for (size_t i = 0; !bad && (model = qp__models_at(&e->models, i)); i++)
     if (!is_elsewhere(e, model))
       bad = json_array_append_new(l.list, model_object(e, model));
-  if (bad || qp__known_each(&e->known, list_known, &l)) {
-    json_decref(l.list);
-    return NULL;
-  }
-  qp__discover_if_old(e); /* for the next one who asks */
-  return l.list;
+  bad = bad || qp__known_each(&e->known, list_known, &l);
+  if (!bad)
+    qp__discover_if_old(e); /* for the next caller */
+  return qp__json_built(l.list, bad);
 }
 
 /* NULL: no memory. */
@@ -628,20 +626,10 @@ enum qp_rc
 qp_engine_rules(struct qp_engine *engine, const char *owner, char **out, size_t *len,
                 struct qp_err *err)
 {
-  struct qp__buf text;
   json_t *list = NULL;
   enum qp_rc rc = qp__grants_list(&engine->grants, owner, &list, err);
 
-  if (rc)
-    return rc;
-  qp__buf_init(&text, (size_t)16 << 20);
-  (void)qp__json_write(&text, list);
-  rc = qp__buf_check(&text, "the list of rules", err);
-  json_decref(list);
-  if (!rc)
-    *out = qp__buf_take(&text, len);
-  qp__buf_release(&text);
-  return rc;
+  return rc ? rc : qp__engine_give(list, "the list of rules", out, len, err);
 }
 
 enum qp_rc

@@ -153,20 +153,22 @@ post_orphan(void *arg, const struct qp_uuid *id)
 
 /* Nothing is saved any more: the server that took a context over has applied RESTART to it. */
 static void
-let_go(struct qp_engine *e, struct qp__post *post)
+let_go(struct qp__actor *t)
 {
-  e->loss_posted = false;
+  if (t->stage != QP__ACTOR_CLOSED) {
+    t->lost = t->stage != QP__ACTOR_RELEASING;
+    t->stage = QP__ACTOR_RELEASING;
+  }
+  qp__feed_end_subs(&t->feed);
+  qp__actor_pump(t);
+}
+
+static void
+run_loss(struct qp_engine *e, struct qp__post *post)
+{
   (void)post;
-  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++)
-    for (struct qp__actor *t = e->actors[i], *next; t; t = next) {
-      next = t->chain;
-      if (t->stage != QP__ACTOR_CLOSED) {
-        t->lost = t->stage != QP__ACTOR_RELEASING;
-        t->stage = QP__ACTOR_RELEASING;
-      }
-      qp__feed_end_subs(&t->feed);
-      qp__actor_pump(t);
-    }
+  e->loss_posted = false;
+  qp__engine_each_actor(e, let_go);
 }
 
 static void
@@ -176,7 +178,7 @@ post_loss(void *arg)
 
   if (atomic_exchange(&e->loss_posted, true))
     return;
-  e->loss.run = let_go;
+  e->loss.run = run_loss;
   qp__engine_post(e, &e->loss);
 }
 

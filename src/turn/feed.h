@@ -50,7 +50,8 @@ struct qp__line {
 /* A subscriber. `lock` (recursive) is held while fn runs, so that unsubscribe can wait for that.
  * Fields that it does not guard belong to the engine's thread. */
 struct qp_subscription {
-  struct qp__post leave;        /* first; of its end */
+  struct qp__post join;         /* first; of its beginning */
+  struct qp__post leave;        /* of its end */
   struct qp_subscription *next; /* in its feed */
   struct qp_uuid id;            /* of the context */
   qp_engine_event_fn *fn;

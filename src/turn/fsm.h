@@ -18,35 +18,35 @@
 #define QP__STATES (QP_STATE_FAILED + 1)
 
 /* The events. The text is what `quipu debug fsm` prints. */
-#define QP__EVENT_MAP(X)                                              \
-  X(SEND, "a message is sent")                                        \
-  X(RETRY, "a retry is asked for")                                    \
-  X(CANCEL, "the turn is cancelled")                                  \
-  X(APPROVE, "no call waits any more, some may run")                  \
-  X(DENY, "no call waits any more, none may run")                     \
-  X(DECIDE, "some calls are settled, others still wait")              \
-  X(SWITCH, "another branch becomes the active one")                  \
-  X(COMPACT, "a compaction is asked for")                             \
-  X(ADJUST, "a record or a pin changes what the model is sent")       \
-  X(SAVED, "what came last is durable")                               \
-  X(SAVE_FAILED, "a save failed")                                     \
-  X(ANSWER_BEGAN, "the model begins to answer")                       \
-  X(ANSWER_ENDED, "the answer is complete")                           \
-  X(ANSWER_CUT, "the answer broke off")                               \
-  X(NO_CALLS, "the stored answer calls no tool")                      \
-  X(PAUSED, "the provider paused the stored answer")                  \
-  X(CALLS_FREE, "its calls are all decided by the policy, some run")  \
-  X(CALLS_BARRED, "its calls are all denied by the policy")           \
-  X(CALLS_ASK, "some of its calls wait for a person or a client")     \
-  X(TOOLS_ENDED, "every call has its result")                         \
-  X(TOO_LONG, "the history does not fit the model")                   \
-  X(COMPACTED, "the history is shorter")                              \
-  X(COMPACTED_ALONE, "the history is shorter, and no turn waits")     \
-  X(PASSING_ERROR, "the provider fails, and may soon work again")     \
-  X(FINAL_ERROR, "there is an error that trying again does not mend") \
-  X(LIMIT, "a limit of the turn or the context is reached")           \
-  X(TIMER, "the time to wait is over")                                \
-  X(RESTART, "the engine starts and finds the context so")
+#define QP__EVENT_MAP(X)                                             \
+  X(SEND, "a message is sent")                                       \
+  X(RETRY, "a retry is asked for")                                   \
+  X(CANCEL, "the turn is cancelled")                                 \
+  X(APPROVE, "every call is decided or answered, some may run")      \
+  X(DENY, "every call is decided or answered, none may run")         \
+  X(DECIDE, "some calls are decided or answered, others still wait") \
+  X(SWITCH, "another branch becomes the active one")                 \
+  X(COMPACT, "a compaction is asked for")                            \
+  X(ADJUST, "a record or a pin changes what the model is sent")      \
+  X(SAVED, "the last messages are durable")                          \
+  X(SAVE_FAILED, "a save failed")                                    \
+  X(ANSWER_BEGAN, "the model begins to answer")                      \
+  X(ANSWER_ENDED, "the answer is complete")                          \
+  X(ANSWER_CUT, "the answer ended too early")                        \
+  X(NO_CALLS, "the stored answer calls no tool")                     \
+  X(PAUSED, "the provider paused the stored answer")                 \
+  X(CALLS_FREE, "its calls are all decided by the policy, some run") \
+  X(CALLS_BARRED, "its calls are all denied by the policy")          \
+  X(CALLS_ASK, "some of its calls wait for a person or a client")    \
+  X(TOOLS_ENDED, "every call has its result")                        \
+  X(TOO_LONG, "the history does not fit the model")                  \
+  X(COMPACTED, "the history is shorter")                             \
+  X(COMPACTED_ALONE, "the history is shorter, and no turn waits")    \
+  X(PASSING_ERROR, "the provider failed, a retry may succeed")       \
+  X(FINAL_ERROR, "an error occurred that a retry does not fix")      \
+  X(LIMIT, "a limit of the turn or the context is reached")          \
+  X(TIMER, "the time to wait is over")                               \
+  X(RESTART, "the engine starts and finds the context in this state")
 
 enum qp__turn_event {
 #define QP__EVENT_ENUM(name, text) QP__EVENT_##name,
@@ -60,9 +60,9 @@ enum qp__turn_event {
   X(NONE, "nothing")                                        \
   X(SAVE_MESSAGE, "save the message")                       \
   X(CALL_MODEL, "call the model")                           \
-  X(KEEP_DELTAS, "keep what comes")                         \
+  X(KEEP_DELTAS, "keep the pieces of the answer")           \
   X(SAVE_ANSWER, "save the answer, look at its calls")      \
-  X(SAVE_PARTIAL, "save what there is, marked interrupted") \
+  X(SAVE_PARTIAL, "save the partial answer as interrupted") \
   X(ASK, "wait for a person or a client")                   \
   X(RUN_TOOLS, "run the tools")                             \
   X(SAVE_RESULTS, "save the results")                       \

@@ -20,6 +20,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "model/client_tool.h"
 #include "store/context/context_int.h"
 #include "turn/compacting.h"
@@ -159,11 +160,8 @@ add_parts(struct qp__actor *t, const char *type, const struct qp__llm_event *eve
   enum qp_rc rc = QP_OK;
 
   while (!rc && left) {
-    size_t n = left;
+    size_t n = qp__utf8_fit(at, left, PART_MAX);
 
-    if (n > PART_MAX)
-      for (n = PART_MAX; n > PART_MAX - 4 && ((unsigned char)at[n] & 0xc0) == 0x80; n--)
-        ;
     rc = qp__feed_add(&t->feed, type, piece_object(event->block, at, n),
                       qp__engine_now_ms(t->engine), false, err);
     qp__actor_flush_if_large(t);

@@ -140,23 +140,16 @@ set_model(struct qp_engine *e, const char *model, struct qp_err *err)
   const struct qp__llm_provider *provider = NULL;
   const char *wire = "";
   struct qp_err why = { QP_OK, "" };
-  struct qp__buf name;
   enum qp_rc rc = qp__llm_resolve(&e->providers, &e->models, model, &provider, &wire, &why);
 
   if (rc)
     return qp__fail(err, rc, "the default model: %s", why.msg);
-  qp__buf_init(&name, NAMES_MAX);
-  (void)qp__buf_addf(&name, "%s/%s", provider->name, wire);
-  (void)qp__buf_add_char(&name, '\0');
-  rc = qp__buf_check(&name, "the default model", err);
-  if (!rc)
-    e->model = qp__buf_take(&name, NULL);
-  if (!rc && !e->model)
-    rc = qp__fail_nomem(err, "the default model");
-  if (!rc && !*wire)
+  e->model = qp__strf("%s/%s", provider->name, wire);
+  if (!e->model)
+    return qp__fail_nomem(err, "the default model");
+  if (!*wire)
     e->unnamed = provider;
-  qp__buf_release(&name);
-  return rc;
+  return QP_OK;
 }
 
 static enum qp_rc
@@ -224,7 +217,7 @@ qp__engine_release_options(struct qp_engine *e)
 /* ---- a summary for the log ---- */
 
 static void
-tell_models(struct qp_engine *e)
+log_models(struct qp_engine *e)
 {
   struct qp__buf names;
 
@@ -237,7 +230,7 @@ tell_models(struct qp_engine *e)
 }
 
 static void
-tell_tools(struct qp_engine *e, const char *workspace, const struct qp__mcp_configs *servers)
+log_tools(struct qp_engine *e, const char *workspace, const struct qp__mcp_configs *servers)
 {
   struct qp__buf names;
 
@@ -255,16 +248,6 @@ tell_tools(struct qp_engine *e, const char *workspace, const struct qp__mcp_conf
 }
 
 /* ---- tools ---- */
-
-static enum qp_rc
-add_servers(struct qp_engine *e, const struct qp__mcp_configs *servers, struct qp_err *err)
-{
-  enum qp_rc rc = QP_OK;
-
-  for (size_t i = 0; !rc && i < servers->count; i++)
-    rc = qp__mcp_add(e->tools, &servers->at[i], err);
-  return rc;
-}
 
 /* The store itself, and what the options name. */
 static enum qp_rc
@@ -313,10 +296,11 @@ qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, st
     return rc;
   rc = qp__tools_open(&e->loop, &options, &e->tools, err);
   if (!rc) {
-    tell_models(e);
-    tell_tools(e, o->workspace, &servers);
-    rc = add_servers(e, &servers, err);
+    log_models(e);
+    log_tools(e, o->workspace, &servers);
   }
+  for (size_t i = 0; !rc && i < servers.count; i++)
+    rc = qp__mcp_add(e->tools, &servers.at[i], err);
   qp__mcp_configs_release(&servers);
   return rc;
 }

@@ -15,8 +15,6 @@
 #include "store/context/context_int.h"
 #include "turn/actor.h"
 
-#define KEY_MAX 255
-
 static const char field[] = "queue";
 
 /* ---- claims ---- */
@@ -263,14 +261,10 @@ end_edit(struct editing *e)
 static enum qp_rc
 check_spec(const struct qp_queue_spec *spec, struct qp_err *err)
 {
-  size_t len = spec->key ? strlen(spec->key) : 1;
+  enum qp_rc rc = qp__action_check_key(spec->key, err);
 
-  for (size_t i = 0; spec->key && i < len; i++)
-    if (spec->key[i] < ' ' || spec->key[i] > '~')
-      len = 0;
-  if (len == 0 || len > KEY_MAX)
-    return qp__fail(err, QP_INVALID, "an idempotency key has 1 to %d printable ASCII characters",
-                    KEY_MAX);
+  if (rc)
+    return rc;
   if (spec->message && qp_message_role(spec->message) != QP_ROLE_USER)
     return qp__fail(err, QP_INVALID, "only a message of the user can be sent");
   if (spec->message ? !qp_message_part_count(spec->message) : !spec->text.len)
@@ -327,31 +321,6 @@ make_digest(const json_t *message, const char *branch, char out[33], struct qp_e
   return rc;
 }
 
-/* What a key has led to. QP_OK: *id was queued with it. QP_NOTFOUND: the key is new. */
-static enum qp_rc
-find_key(struct qp_context *context, const char *key, const char *digest, struct qp_uuid *id,
-         struct qp_err *err)
-{
-  json_t *result = NULL;
-  const char *known;
-  char *text = NULL;
-  size_t len = 0;
-  enum qp_rc rc = qp_idempotency_find(context, key, &text, &len, err);
-
-  if (!rc)
-    rc = qp__json_parse_object("the result of a key", (struct qp_bytes){ text, len }, &result, err);
-  if (!rc) {
-    known = json_string_value(json_object_get(result, "digest"));
-    if (!known || strcmp(known, digest) != 0)
-      rc = qp__fail(err, QP_CONFLICT, "the key '%s' was used for another action", key);
-    else
-      rc = qp__json_uuid("the result of a key", result, "message", id, err);
-  }
-  json_decref(result);
-  qp_free(text);
-  return rc;
-}
-
 static enum qp_rc
 append_entry(struct editing *e, const struct qp_queue_spec *spec, const struct qp_uuid *id,
              json_t *message, const char *digest, struct qp_err *err)
@@ -384,6 +353,7 @@ qp_queue_add(struct qp_engine *engine, const struct qp_queue_spec *spec, struct 
   struct qp_queue_spec own;
   struct qp_uuid new_id = { { 0 } };
   json_t *message = NULL;
+  json_t *result = NULL; /* of an earlier message with the same key */
   char digest[33];
   enum qp_rc rc = qp__sized_copy("struct qp_queue_spec", spec, &own, sizeof(own), err);
 
@@ -396,7 +366,8 @@ qp_queue_add(struct qp_engine *engine, const struct qp_queue_spec *spec, struct 
   if (!rc)
     rc = begin_edit(&e, engine, &own.context, NULL, err);
   if (!rc)
-    rc = own.key ? find_key(e.context, own.key, digest, &new_id, err) : QP_NOTFOUND;
+    rc = own.key ? qp__action_find_key(e.context, own.key, digest, &new_id, &result, err)
+                 : QP_NOTFOUND;
   if (replayed)
     *replayed = rc == QP_OK;
   if (rc == QP_NOTFOUND && e.context) {
@@ -405,6 +376,7 @@ qp_queue_add(struct qp_engine *engine, const struct qp_queue_spec *spec, struct 
       rc = append_entry(&e, &own, &new_id, message, digest, err);
   }
   end_edit(&e);
+  json_decref(result);
   json_decref(message);
   if (!rc && id)
     *id = new_id;
@@ -544,7 +516,6 @@ qp_queue_list(struct qp_context *context, char **out, size_t *len, struct qp_err
 {
   json_t *queue = NULL;
   json_t *list = json_array();
-  struct qp__buf text;
   enum qp_rc rc = list ? read_queue(context, &queue, err) : qp__fail_nomem(err, "a queue");
 
   for (size_t i = 0; !rc && i < json_array_size(queue); i++) {
@@ -555,19 +526,10 @@ qp_queue_list(struct qp_context *context, char **out, size_t *len, struct qp_err
         json_array_append_new(list, shown_entry(entry)))
       rc = qp__fail_nomem(err, "a queue");
   }
-  qp__buf_init(&text, QP__META_MAX);
-  if (!rc) {
-    (void)qp__json_write(&text, list);
-    rc = qp__buf_check(&text, "the queue", err);
-  }
-  if (!rc) {
-    *out = qp__buf_take(&text, len);
-    if (!*out)
-      rc = qp__fail_nomem(err, "a queue");
-  }
-  qp__buf_release(&text);
-  json_decref(list);
   json_decref(queue);
+  if (!rc)
+    return qp__engine_give(list, "the queue", out, len, err);
+  json_decref(list);
   return rc;
 }
 
@@ -585,7 +547,7 @@ struct sending {
 
 /* Removes the entry, and others that were sent, or notes why it cannot be sent. In a worker. */
 static void
-settle(uv_work_t *work)
+update_queue(uv_work_t *work)
 {
   struct sending *s = (struct sending *)work;
   struct qp_context *context = NULL;
@@ -625,7 +587,7 @@ end_sending(struct sending *s)
 }
 
 static void
-on_settled(uv_work_t *work, int status)
+on_updated(uv_work_t *work, int status)
 {
   struct sending *s = (struct sending *)work;
   struct qp__actor *t = qp__engine_find_actor(s->engine, &s->claim.context);
@@ -649,10 +611,10 @@ on_sent(void *arg, const struct qp_action_result *result, enum qp_rc rc, const s
   if (rc && !s->sent && rc != QP_CONFLICT && rc != QP_STOPPED && rc != QP_NOMEM)
     s->failure = *err;
   if ((!s->sent && !s->failure.rc) || !t ||
-      uv_queue_work(&s->engine->loop, &s->work, settle, on_settled)) {
+      uv_queue_work(&s->engine->loop, &s->work, update_queue, on_updated)) {
     struct qp__queues *queues = &s->engine->queues;
 
-    end_claim(queues, &s->claim); /* not woken: the end of the turn is */
+    end_claim(queues, &s->claim); /* the end of the turn attends to the queue */
     qp__free(s);
     return;
   }

@@ -1,4 +1,5 @@
 /* subscribe.c - qp_engine_subscribe and qp_engine_unsubscribe. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,25 +136,17 @@ qp__sub_read(struct qp_engine *e, struct qp__actor *t, struct qp_subscription *s
   qp__sub_ref(sub);
 }
 
-struct join {
-  struct qp__post post; /* first */
-  struct qp_subscription *sub;
-  struct qp_uuid id;
-};
-
 static void
 run_join(struct qp_engine *e, struct qp__post *post)
 {
-  struct join *join = (struct join *)post;
-  struct qp_subscription *sub = join->sub;
-  struct qp__actor *t = e->phase != QP__ENGINE_RUNNING ? NULL : qp__engine_actor(e, &join->id);
+  struct qp_subscription *sub = (struct qp_subscription *)post; /* its first member */
+  struct qp__actor *t = e->phase != QP__ENGINE_RUNNING ? NULL : qp__engine_actor(e, &sub->id);
 
   if (!t || t->stage == QP__ACTOR_RELEASING || qp__feed_subscribe(&t->feed, sub, NULL))
     qp__sub_end(sub);
   else if (sub->reading)
     qp__sub_read(e, t, sub);
   qp__sub_unref(sub);
-  qp__free(join);
   if (t)
     qp__actor_pump(t);
 }
@@ -164,12 +157,10 @@ qp_engine_subscribe(struct qp_engine *engine, const struct qp_uuid *context, uin
                     struct qp_err *err)
 {
   struct qp_subscription *sub = qp__alloc0(1, sizeof(*sub));
-  struct join *join = qp__alloc0(1, sizeof(*join));
   pthread_mutexattr_t recursive;
 
-  if (!sub || !join || pthread_mutexattr_init(&recursive)) {
+  if (!sub || pthread_mutexattr_init(&recursive)) {
     qp__free(sub);
-    qp__free(join);
     return qp__fail_nomem(err, "subscribing to a context");
   }
   (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -183,10 +174,8 @@ qp_engine_subscribe(struct qp_engine *engine, const struct qp_uuid *context, uin
   sub->id = *context;
   sub->backlog_end = &sub->backlog;
   sub->refs = 2; /* the caller's, and that of the post */
-  join->post.run = run_join;
-  join->sub = sub;
-  join->id = *context;
-  qp__engine_post(engine, &join->post);
+  sub->join.run = run_join;
+  qp__engine_post(engine, &sub->join);
   *out = sub;
   return QP_OK;
 }
@@ -194,7 +183,8 @@ qp_engine_subscribe(struct qp_engine *engine, const struct qp_uuid *context, uin
 static void
 run_leave(struct qp_engine *e, struct qp__post *post)
 {
-  struct qp_subscription *sub = (struct qp_subscription *)post; /* its first member */
+  struct qp_subscription *sub =
+      (struct qp_subscription *)((char *)post - offsetof(struct qp_subscription, leave));
   struct qp__actor *t = qp__engine_find_actor(e, &sub->id);
 
   if (t)

@@ -175,7 +175,7 @@ save_answer(struct qp__actor *t, struct qp_err *err)
   return qp__transition_add_message(t, message, err);
 }
 
-/* What a call that has no result gets in its place. */
+/* The text that a call without a result gets as its result. */
 static const char *
 why_closed(enum qp_state state, enum qp__turn_event event)
 {
@@ -260,15 +260,12 @@ pending_object(const struct qp__actor_call *call)
                              call->client ? "client" : "approval");
   struct qp_bytes text = { call->arguments, strlen(call->arguments) };
   json_t *arguments = NULL;
+  bool bad = object && call->client &&
+             (qp__json_parse("arguments", text, &arguments, NULL) ||
+              json_object_set_new(object, "arguments", arguments));
 
-  if (object && call->client &&
-      (qp__json_parse("arguments", text, &arguments, NULL) ||
-       json_object_set_new(object, "arguments", arguments))) {
-    json_decref(object);
-    return NULL;
-  }
-  return qp__json_built(object, object && call->preview &&
-                                    json_object_set(object, "preview", call->preview));
+  bad = bad || (object && call->preview && json_object_set(object, "preview", call->preview));
+  return qp__json_built(object, bad);
 }
 
 static json_t *
@@ -384,25 +381,19 @@ make_patch(struct qp__actor *t, const struct qp__input *in, struct qp_err *err)
 {
   struct qp__pending_transition *m = &t->open->transition;
   const struct qp__turn_count *total = &m->facts.total;
-  json_t *detail = make_detail(t);
+  int bad;
 
-  if (!detail)
-    return qp__fail_nomem(err, "a turn");
-  m->patch =
-      json_pack("{s:s, s:o}", "current_state", qp_state_name(m->to.to), "state_detail", detail);
-  if (m->patch && ((total->tokens &&
-                    json_object_set_new(m->patch, "usage",
-                                        json_pack("{s:I, s:f}", "tokens", (json_int_t)total->tokens,
-                                                  "cost_usd", (double)total->cost / PICO))) ||
-                   set_turn_tools(t, in, m->patch))) {
-    json_decref(m->patch);
-    m->patch = NULL;
-  }
-  if (m->patch && ((m->view && m->view->patch && json_object_update(m->patch, m->view->patch)) ||
-                   (m->to.step == QP__STEP_SAVE_ANSWER && set_window(t)))) {
-    json_decref(m->patch);
-    m->patch = NULL;
-  }
+  m->patch = json_pack("{s:s, s:o}", "current_state", qp_state_name(m->to.to), "state_detail",
+                       make_detail(t));
+  bad = !m->patch ||
+        (total->tokens &&
+         json_object_set_new(m->patch, "usage",
+                             json_pack("{s:I, s:f}", "tokens", (json_int_t)total->tokens,
+                                       "cost_usd", (double)total->cost / PICO))) ||
+        set_turn_tools(t, in, m->patch) ||
+        (m->view && m->view->patch && json_object_update(m->patch, m->view->patch)) ||
+        (m->to.step == QP__STEP_SAVE_ANSWER && set_window(t));
+  m->patch = qp__json_built(m->patch, bad);
   return m->patch ? QP_OK : qp__fail_nomem(err, "a turn");
 }
 
@@ -430,10 +421,8 @@ add_state_line(struct qp__actor *t, int64_t now, struct qp_err *err)
   json_t *detail = json_object_get(t->open->transition.patch, "state_detail");
   json_t *data = json_pack("{s:s}", "state", qp_state_name(t->open->transition.to.to));
 
-  if (data && json_is_object(detail) && json_object_set(data, "detail", detail)) {
-    json_decref(data);
-    data = NULL;
-  }
+  data = qp__json_built(data,
+                        data && json_is_object(detail) && json_object_set(data, "detail", detail));
   /* `answer` events are published before the commit: they announce nothing durable, and the first
    * word of an answer must not wait. */
   return qp__feed_add(&t->feed, "state", data, now,
