@@ -299,10 +299,10 @@ cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp
     if (!over)
       cli_view_note(
           &chat->view,
-          "y runs it, n does not, a runs all pending calls, always runs it and stores a rule so "
-          "that "
-          "calls like it are not asked about again, any other text is the reason why not; /quit "
-          "leaves it waiting");
+          "y runs the call, n refuses it, a runs all pending calls, always runs it and stores a "
+          "rule "
+          "so that calls like it run without asking; any other text refuses it and is the reason; "
+          "/quit leaves it pending");
   }
   if (rc)
     return rc;

@@ -39,11 +39,10 @@ struct chat_input {
   bool interrupted;
   char held[HELD_MAX]; /* bytes that are read before those of the terminal */
   size_t held_from, held_to;
-  bool pastes;  /* the terminal marks pasted text */
-  char *pasted; /* pasted text of several lines: the editor shows `mark` instead … */
-  size_t pasted_len;
-  char mark[HELD_MAX]; /* … "[pasted 3 lines]"; "": nothing was pasted */
-  struct qp__buf text; /* the whole line */
+  bool pastes;           /* the terminal marks pasted text */
+  struct qp__buf pasted; /* pasted text of several lines: the editor shows `mark` instead … */
+  char mark[HELD_MAX];   /* … "[pasted 3 lines]"; "": nothing was pasted */
+  struct qp__buf text;   /* the whole line */
 };
 
 /* ---- the history ---- */
@@ -66,9 +65,9 @@ history_path(void)
   const char *home = getenv("HOME");
 
   if (state && state[0] == '/')
-    return qp__strf("%s%s%s", state, "/quipu/chat_history", "");
+    return qp__strf("%s/quipu/chat_history", state);
   if (home && home[0] == '/')
-    return qp__strf("%s%s%s", home, "/.local/state", "/quipu/chat_history");
+    return qp__strf("%s/.local/state/quipu/chat_history", home);
   return NULL;
 }
 
@@ -147,48 +146,31 @@ hold(struct chat_input *in, const char *bytes, size_t n)
   in->held_to = n;
 }
 
-/* Reads pasted text up to its end; true: it is in *out, released with qp__free(). */
+/* Reads pasted text up to its end. False: it is too long, or the input has ended. */
 static bool
-read_paste(struct chat_input *in, char **out, size_t *len)
+read_paste(struct chat_input *in, struct qp__buf *text)
 {
   static const size_t end_len = sizeof(PASTE_END) - 1;
-  char *text = NULL;
-  size_t cap = 0;
-  size_t n = 0;
+  char c = 0;
 
-  for (;;) {
-    if (n + 1 >= cap) {
-      char *grown = n < LINE_LIMIT ? qp__realloc(text, cap * 2 + 256) : NULL;
-
-      if (!grown)
-        break;
-      text = grown;
-      cap = cap * 2 + 256;
-    }
-    if (read_terminal(in, text + n) != 1)
-      break;
-    n++;
-    if (n >= end_len && memcmp(text + n - end_len, PASTE_END, end_len) == 0) {
-      *len = n - end_len;
-      text[*len] = '\0';
-      *out = text;
+  while (read_terminal(in, &c) == 1 && !qp__buf_add_char(text, c))
+    if (text->len >= end_len && memcmp(text->data + text->len - end_len, PASTE_END, end_len) == 0) {
+      text->len -= end_len;
       return true;
     }
-  }
-  qp__free(text);
   return false;
 }
 
 /* Terminals send line breaks as carriage returns. Those at the end are not part of the text. */
 static void
-plain_breaks(char *text, size_t *len)
+plain_breaks(struct qp__buf *text)
 {
-  for (size_t i = 0; i < *len; i++)
-    if (text[i] == '\r')
-      text[i] = '\n';
-  while (*len && text[*len - 1] == '\n')
-    (*len)--;
-  text[*len] = '\0';
+  for (size_t i = 0; i < text->len; i++)
+    if (text->data[i] == '\r')
+      text->data[i] = '\n';
+  while (text->len && text->data[text->len - 1] == '\n')
+    text->len--;
+  text->data[text->len] = '\0';
 }
 
 /* Handles pasted text. One line is inserted like typed text. For several lines the editor gets a
@@ -196,36 +178,26 @@ plain_breaks(char *text, size_t *len)
 static void
 take_paste(struct chat_input *in)
 {
-  char *text = NULL;
-  size_t len = 0;
+  struct qp__buf text;
   size_t lines = 1;
 
-  if (!read_paste(in, &text, &len))
-    return;
-  plain_breaks(text, &len);
-  for (size_t i = 0; i < len; i++)
-    lines += text[i] == '\n';
-  if (lines == 1 && len <= sizeof(in->held) && !in->mark[0]) {
-    hold(in, text, len);
-    qp__free(text);
-    return;
-  }
+  qp__buf_init(&text, LINE_LIMIT + sizeof(PASTE_END));
+  if (!read_paste(in, &text))
+    goto out;
+  plain_breaks(&text);
+  for (size_t i = 0; i < text.len; i++)
+    lines += text.data[i] == '\n';
   if (in->mark[0]) { /* the second paste is appended to the first */
-    char *joined = qp__realloc(in->pasted, in->pasted_len + len + 2);
-
-    if (joined) {
-      joined[in->pasted_len] = '\n';
-      memcpy(joined + in->pasted_len + 1, text, len + 1);
-      in->pasted = joined;
-      in->pasted_len += len + 1;
-    }
-    qp__free(text);
-    return;
+    (void)qp__buf_add_char(&in->pasted, '\n');
+    (void)qp__buf_add(&in->pasted, text.data, text.len);
+  } else if (lines == 1 && text.len <= sizeof(in->held)) {
+    hold(in, text.data, text.len);
+  } else if (!qp__buf_add(&in->pasted, text.data, text.len)) {
+    (void)snprintf(in->mark, sizeof(in->mark), "[pasted %zu line%s]", lines, cli_plural(lines));
+    hold(in, in->mark, strlen(in->mark));
   }
-  in->pasted = text;
-  in->pasted_len = len;
-  (void)snprintf(in->mark, sizeof(in->mark), "[pasted %zu line%s]", lines, cli_plural(lines));
-  hold(in, in->mark, strlen(in->mark));
+out:
+  qp__buf_release(&text);
 }
 
 /* The next byte for the editor: a held one, or one of the terminal. */
@@ -321,6 +293,7 @@ cli_input_open(bool tty, struct chat_input **out, struct qp_err *err)
   if (!in)
     return cli_fail_nomem(err);
   qp__buf_init(&in->text, SIZE_MAX / 4);
+  qp__buf_init(&in->pasted, SIZE_MAX / 4);
   rc = tty ? open_editor(in, err) : cli_lines_open(&in->lines, "-", LINE_LIMIT, err);
   if (rc)
     qp__free(in);
@@ -341,7 +314,7 @@ cli_input_close(struct chat_input *in)
   if (in->history)
     history_end(in->history);
   qp__free(in->history_file);
-  qp__free(in->pasted);
+  qp__buf_release(&in->pasted);
   qp__buf_release(&in->text);
   qp__free(in);
 }
@@ -363,11 +336,10 @@ add_edited(struct chat_input *in, const char *line, size_t len, struct qp_err *e
   enum qp_rc rc = add_text(in, line, before, err);
 
   if (mark && !rc)
-    rc = add_text(in, in->pasted, in->pasted_len, err);
+    rc = add_text(in, in->pasted.data, in->pasted.len, err);
   if (mark && !rc)
     rc = add_text(in, mark + strlen(in->mark), len - before - strlen(in->mark), err);
-  qp__free(in->pasted);
-  in->pasted = NULL;
+  qp__buf_reset(&in->pasted);
   in->mark[0] = '\0';
   return rc;
 }

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 
@@ -438,12 +439,12 @@ action_body(const struct qp_action *a)
 static enum qp_rc
 make_key(char out[KEY_TEXT], struct qp_err *err)
 {
-  unsigned char bytes[16];
+  uint8_t bytes[16];
 
   if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
     return qp__fail_sys(err, -errno, "cannot create an idempotency key");
-  for (size_t i = 0; i < sizeof(bytes); i++)
-    (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+  qp__hex_encode(out, bytes, sizeof(bytes));
+  out[KEY_TEXT - 1] = '\0';
   return QP_OK;
 }
 

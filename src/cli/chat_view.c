@@ -165,7 +165,7 @@ put_command(struct chat_view *view, const json_t *value)
   put_lines(view, json_string_value(out), json_string_length(out));
   put_lines(view, json_string_value(errors), json_string_length(errors));
   if (!json_is_integer(code))
-    fputs("  it did not end by itself\n", view->f);
+    fputs("  the command was ended by a signal\n", view->f);
   else if (json_integer_value(code))
     fprintf(view->f, "  exit code %lld\n", (long long)json_integer_value(code));
   return true;

@@ -1,5 +1,5 @@
 /* cli.h - shared by the commands of `quipu`: their table row, the common options, and opening a
- * store and its contexts. Of the library only quipu.h is used. */
+ * store and its contexts. */
 #ifndef QP_CLI_CLI_H
 #define QP_CLI_CLI_H
 

@@ -147,17 +147,11 @@ open_character(const char *data, size_t n)
 static size_t
 first_bad(const char *data, size_t n)
 {
+  size_t len;
   size_t i = 0;
 
-  while (i < n) {
-    size_t len = 1;
-
-    while (len <= 4 && i + len <= n && !qp__utf8_ok(data + i, len))
-      len++;
-    if (len > 4 || i + len > n)
-      break;
+  while (i < n && (len = qp__utf8_len(data + i, n - i)) > 0)
     i += len;
-  }
   return i;
 }
 

@@ -45,7 +45,7 @@ close_notes(struct qp__legacy_source *l, struct qp_err *err)
 
   if (!l->notes_left)
     return QP_OK;
-  (void)snprintf(text, sizeof(text), "there is as much to say about %zu more", l->notes_left);
+  (void)snprintf(text, sizeof(text), "%zu more notes were left out", l->notes_left);
   l->notes[l->note_count] = qp__strdup(text);
   if (!l->notes[l->note_count])
     return qp__fail_nomem(err, l->what);

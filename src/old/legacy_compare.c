@@ -36,10 +36,7 @@ show(struct qp__buf *out, const json_t *value)
   if (qp__json_write(&text, value)) {
     (void)qp__buf_add_str(out, "too long to be shown");
   } else {
-    n = text.len;
-    if (n > SHOWN)
-      for (n = SHOWN; !qp__utf8_ok(text.data, n); n--)
-        continue;
+    n = qp__utf8_fit(text.data, text.len, SHOWN);
     (void)qp__buf_add(out, text.data, n);
     if (n < text.len)
       (void)qp__buf_add_str(out, "…");

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "old/jsondiff.h"
 
-static const char *const config_fields[] = {
+const char *const qp__legacy_config_fields[] = {
   "model_id",   "mode",           "parameters",       "system_prompt_id",
   "agent_role", "workspace_path", "mermaid_diagrams", NULL,
 };
@@ -104,7 +104,7 @@ config_back(const json_t *config, bool late)
     bad = json_object_set(o, "agent_role", role);
   return qp__json_built(o, bad || set_or(o, "workspace_path", config, NULL) ||
                                set_or(o, "mermaid_diagrams", config, late ? json_true() : NULL) ||
-                               qp__legacy_add_others(o, config, config_fields, NULL));
+                               qp__legacy_add_others(o, config, qp__legacy_config_fields, NULL));
 }
 
 static const char *

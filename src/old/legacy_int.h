@@ -247,6 +247,8 @@ enum qp_rc qp__legacy_context_back(const struct qp__meta *m, bool raw, json_t **
 enum qp_rc qp__legacy_branch_back(const struct qp__branch_def *b, const char *prompt_id,
                                   const char *prompt_content, bool raw, json_t **out,
                                   struct qp_err *err);
+/* The known fields of a configuration, in the order of the old programs; ends with NULL. */
+extern const char *const qp__legacy_config_fields[];
 /* The key of the branch in the old format. */
 const char *qp__legacy_branch_key(const struct qp__branch_def *b);
 /* The "legacy" of a meta, a branch or a message; NULL: none. */

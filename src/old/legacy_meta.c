@@ -42,10 +42,6 @@ static const char *const context_late[] = {
   "auto_generate_title",
   NULL,
 };
-static const char *const config_first[] = {
-  "model_id",   "mode",           "parameters",       "system_prompt_id",
-  "agent_role", "workspace_path", "mermaid_diagrams", NULL,
-};
 static const char *const branch_fields[] = {
   "name", "message_ids", "system_prompt", "user_prompt", NULL,
 };
@@ -88,19 +84,15 @@ static enum qp_rc
 read_title(struct qp__legacy_source *l, struct qp_err *err)
 {
   json_t *title = qp__field_get(l->context, "title");
-  size_t n = json_string_length(title);
+  size_t n = qp__utf8_fit(json_string_value(title), json_string_length(title), QP__TITLE_MAX);
   enum qp_rc rc = QP_OK;
 
   if (!title)
     return QP_OK;
   if (!is_clean(title))
     return qp__legacy_notef(l, err, "the title is not a string: omitted");
-  if (n > QP__TITLE_MAX) {
-    n = QP__TITLE_MAX;
-    while (!qp__utf8_ok(json_string_value(title), n))
-      n--;
+  if (n < json_string_length(title))
     rc = qp__legacy_notef(l, err, "the title is longer than %d bytes: cut", QP__TITLE_MAX);
-  }
   l->meta->title = qp__strndup(json_string_value(title), n);
   return l->meta->title ? rc : qp__fail_nomem(err, l->what);
 }
@@ -132,8 +124,8 @@ read_config(struct qp__legacy_source *l, struct qp_err *err)
     return rc;
   prompt = qp__field_get(config, "system_prompt_id");
   copy = json_object();
-  if (!copy || add_listed(copy, config, config_first) ||
-      qp__legacy_add_others(copy, config, config_first, NULL)) {
+  if (!copy || add_listed(copy, config, qp__legacy_config_fields) ||
+      qp__legacy_add_others(copy, config, qp__legacy_config_fields, NULL)) {
     rc = qp__fail_nomem(err, l->what);
     goto out;
   }

@@ -68,9 +68,7 @@ take_title(struct taking *t, char out[QP__TITLE_MAX + 1], struct qp_err *err)
   if (n <= QP__TITLE_MAX) {
     (void)qp__ls_take(t->rest, t->source->chat, "title");
   } else {
-    n = QP__TITLE_MAX;
-    while (n && ((unsigned char)title[n] & 0xc0) == 0x80)
-      n--;
+    n = qp__utf8_fit(title, n, QP__TITLE_MAX);
     if (!qp__ls_note(&t->chat->notes, NULL, QP_OK, "the title is cut to %d bytes", QP__TITLE_MAX))
       return no_memory(err);
   }
