@@ -184,7 +184,8 @@ change_branch(struct qp__held *held, const char *name, const json_t *object, str
     return qp_branch_set_prompt(held->context, name, json_string_value(value), err);
   value = json_object_get(object, "active");
   if (!json_is_true(value))
-    return qp__fail(err, QP_INVALID, "\"active\" can only become true; make another one active");
+    return qp__fail(err, QP_INVALID,
+                    "\"active\" can only be set to true; make another branch active");
   return qp_branch_switch(held->context, name, err);
 }
 

@@ -282,7 +282,7 @@ read_messages(struct qp__request *r, struct saving *s, struct qp_err *err)
     struct qp_err why = { QP_OK, "" };
 
     if (json_object_get(json_array_get(body, i), "branch"))
-      (void)qp__fail(&why, QP_INVALID, "\"branch\" of a list belongs into the query");
+      (void)qp__fail(&why, QP_INVALID, "give the branch of a list as the query parameter 'branch'");
     else
       why.rc = read_message(s, json_array_get(body, i), &why);
     if (why.rc)

@@ -112,7 +112,7 @@ refuse(enum qp__key_state state, const char *key, struct qp_err *err)
                     key);
   return qp__fail(err, QP_CONFLICT,
                   "the first request with the key '%.80s' was interrupted, and may have been "
-                  "carried out; look, and use another key",
+                  "carried out; check its result, then use another key",
                   key);
 }
 

@@ -195,7 +195,7 @@ open_unix(struct qp__listener *l, const char *path, struct qp_err *err)
     return qp__fail(err, QP_INVALID, "'unix:%.80s' has no name of a file; give unix:PATH", path);
   if (strlen(path) >= sizeof(address.sun_path))
     return qp__fail(err, QP_INVALID,
-                    "the path of the socket has %zu bytes, and the system takes at most %zu: "
+                    "the path of the socket has %zu bytes, and the system allows at most %zu: "
                     "'%.150s'",
                     strlen(path), sizeof(address.sun_path) - 1, path);
   memcpy(address.sun_path, path, strlen(path) + 1);

@@ -590,7 +590,7 @@ qp__http_reload(struct qp__http *http, const struct qp__http_options *options, s
     return rc;
   qp__turns_refresh(http);
   if (!settings->tls != !old->tls)
-    rc = qp__fail(err, QP_INVALID, "only a restart changes between HTTP and https");
+    rc = qp__fail(err, QP_INVALID, "restart the server to change between HTTP and HTTPS");
   if (rc || qp__settings_equal(settings, old)) {
     qp__settings_free(settings);
     return rc;

@@ -187,7 +187,7 @@ open_directory(struct qp_store *s, const char *where, bool create, struct qp_err
   if (!s->driver->directory)
     return QP_OK;
   if (!where[0])
-    return qp__fail(err, QP_INVALID, "the data directory has no name");
+    return qp__fail(err, QP_INVALID, "the path of the data directory is empty");
   root = s->os->open_root(s->os->self, where, create && !s->readonly);
   if (root == -ENOENT)
     return qp__fail(err, QP_NOTFOUND, "directory '%s' does not exist", where);

@@ -83,7 +83,7 @@ test('the summary can be edited, and covered messages sent again', async (t) => 
   await chat.does('undo_compact');
   assert.deepEqual(await view(chat), short, 'the old record is still there');
   await chat.refuses(400, 'INVALID', /./, 'edit_summary', { text: '' });
-  await chat.refuses(400, 'INVALID', /not in the part that is covered/, 'expand', { from: messages.at(-1).id, to: messages.at(-1).id });
+  await chat.refuses(400, 'INVALID', /not covered by a summary/, 'expand', { from: messages.at(-1).id, to: messages.at(-1).id });
 });
 
 // Rows 3 and 4: constraints and standing instructions are lost.

@@ -347,7 +347,7 @@ test('branches: fork, read, rename, switch, rewind, delete', async (t) => {
   const put = (body) => ['PUT', `${at}/branches/${encoded}`, body];
   await server.refuses(400, 'INVALID', /one thing at a time/, ...put({ name: 'x', active: true }));
   await server.refuses(400, 'INVALID', /one thing at a time/, ...put({}));
-  await server.refuses(400, 'INVALID', /can only become true/, ...put({ active: false }));
+  await server.refuses(400, 'INVALID', /can only be set to true/, ...put({ active: false }));
   await server.refuses(400, 'INVALID', /"head" must be an id/, ...put({ head: 'x' }));
   assert.equal((await server.expect(200, ...put({ head: second }))).head, second);
   assert.equal((await server.expect(200, ...put({ head: null }))).messages, 0);

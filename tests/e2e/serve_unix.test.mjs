@@ -78,7 +78,7 @@ test('a socket that is in use, stale, no socket, or has a bad path', async (t) =
   assert.equal(fs.readFileSync(socket, 'utf8'), 'mine');
   fails(data('a'), ['serve', '--log-level', 'warn', '--listen', `unix:${socket}`], 'EXISTS', /s\.sock' exists already and is not a socket/);
   const long = path.join(dir, 'x'.repeat(120));
-  fails(data('a'), ['serve', '--log-level', 'warn', '--listen', `unix:${long}`], 'INVALID', new RegExp(`the path of the socket has ${long.length} bytes, and the system takes at most 107`));
+  fails(data('a'), ['serve', '--log-level', 'warn', '--listen', `unix:${long}`], 'INVALID', new RegExp(`the path of the socket has ${long.length} bytes, and the system allows at most 107`));
   fails(data('a'), ['serve', '--log-level', 'warn', '--listen', 'unix:'], 'INVALID', /has no name of a file; give unix:PATH/);
   fails(data('a'), ['serve', '--log-level', 'warn', '--listen', `unix:${dir}/nowhere/s`], 'NOTFOUND', /the directory of the socket/);
 });

@@ -52,7 +52,7 @@ try_path(const char *path)
 static void
 try_rules(const char *path)
 {
-  struct qp__policy policy = { NULL, 0 };
+  struct qp__policy policy = { 0 };
   json_t *arguments = json_pack("{s:s}", "path", path);
   const struct qp__policy_call call = {
     .tool = "write_file", .changes = true, .arguments = arguments, .root = { "/w/ws", NULL }

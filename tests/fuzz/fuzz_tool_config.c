@@ -47,7 +47,7 @@ try_config(const char *text, size_t size)
 static void
 try_policy(const char *line)
 {
-  struct qp__policy policy = { NULL, 0 };
+  struct qp__policy policy = { 0 };
   struct qp_err err = { QP_OK, "" };
   json_t *arguments = json_pack("{s:s, s:[s, s]}", "path", "a/b", "command", "rm", "-rf");
 

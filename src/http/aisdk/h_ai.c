@@ -224,7 +224,7 @@ plan_answers(struct qp__request *r, const json_t *ui, struct qp__exchange *x,
     rc = read_answers(r, ui, json_object_get(detail, "pending"), &a, plan, err);
   if (!rc && !plan->results && !a.approved_count && !a.denied_count)
     rc = qp__wish_refuse(r, err, "messages",
-                         "the last message answers no tool call that waits in this chat");
+                         "the last message must answer a tool call that is pending in this chat");
   if (!rc) {
     plan->approved = a.approved;
     plan->approved_count = a.approved_count;
@@ -312,7 +312,7 @@ read_body(struct qp__request *r, const json_t *body, struct qp__wish *w, struct 
   if (!json_array_size(messages) || json_array_size(messages) > QP__WISH_MESSAGES_MAX)
     return qp__wish_refuse(r, err, "messages", "\"messages\" must be a list of UI messages");
   if (trigger && !is(trigger, "submit-message") && !is(trigger, "regenerate-message"))
-    return qp__wish_refuse(r, err, "trigger", "the trigger '%.60s' is not known", trigger);
+    return qp__wish_refuse(r, err, "trigger", "unknown trigger '%.60s'", trigger);
   w->context = id;
   w->model = qp__json_text(body, "model") ? qp__json_text(body, "model") : "";
   w->system = qp__json_text(body, "system");

@@ -103,7 +103,8 @@ qp__mcpd_tool_list(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
 
   if (qp__json_text(c->params, "cursor")) {
     json_decref(array);
-    return qp__mcpd_fail(c, QP__MCPD_INVALID_PARAMS, err, "the list of tools has one page");
+    return qp__mcpd_fail(c, QP__MCPD_INVALID_PARAMS, err,
+                         "invalid cursor: the list of tools has only one page");
   }
   for (size_t i = 0; !bad && i < TOOLS; i++)
     if (!tools[i].changes || c->may_change)

@@ -161,7 +161,8 @@ make_partial(struct backup *b, const char *newest, struct qp_err *err)
   qp__backup_name(b->report->name, ms);
   while (strcmp(b->report->name, newest) <= 0 && newest[0]) { /* the clock was set back */
     if (strncmp(newest, "9999", 4) == 0)
-      return qp__fail(err, QP_INVALID, "'%s/%s' has a time after which no backup can be named",
+      return qp__fail(err, QP_INVALID,
+                      "'%s/%s' is named by the last possible time; no newer backup can be named",
                       b->path, newest);
     memcpy(data, newest, QP__TIME_LEN);
     data[13] = data[16] = ':';

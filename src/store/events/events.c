@@ -290,7 +290,7 @@ choose_number(const struct qp_event *event, uint64_t next, uint64_t *out, struct
   uint64_t seq = event->seq ? event->seq : next;
 
   if (seq < next)
-    return qp__fail(err, QP_CONFLICT, "an event has the number %llu, and the next one is %llu",
+    return qp__fail(err, QP_CONFLICT, "an event has the number %llu, but the next number is %llu",
                     (unsigned long long)seq, (unsigned long long)next);
   if (seq > QP__EVENT_SEQ_MAX)
     return qp__fail(err, QP_TOOBIG, "an event has a number above 2^53 - 1");

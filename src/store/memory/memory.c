@@ -38,7 +38,7 @@ open_memory(const char *where, const struct qp__driver_options *options, void **
   struct qp__memory *m;
 
   if (where[0])
-    return qp__fail(err, QP_INVALID, "a memory store has no place: use \"memory:\"");
+    return qp__fail(err, QP_INVALID, "a memory store has no path: use \"memory:\"");
   if (options->readonly)
     return qp__fail(err, QP_INVALID,
                     "a memory store begins empty and cannot be opened for reading only");
