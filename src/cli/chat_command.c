@@ -249,21 +249,14 @@ find_message(struct chat *chat, const char *number, struct qp_uuid *out, struct 
 {
   json_t *list = NULL;
   const json_t *message;
-  uint64_t at = 0;
   enum qp_rc rc;
 
-  number += number[0] == '#';
-  if (!number[0]) {
-    rc = cli_server_messages(chat->http, &chat->id, EDIT_WINDOW, &list, err);
-    message = last_of_user(list);
-  } else {
-    rc = cli_opts_number("the number of the message", number, 1, UINT32_MAX, &at, err);
-    if (!rc)
-      rc = cli_server_message_at(chat->http, &chat->id, NULL, at, &list, err);
-    message = json_array_get(list, 0);
-  }
+  if (number[0])
+    return cli_server_message_at(chat->http, &chat->id, NULL, number, out, err);
+  rc = cli_server_messages(chat->http, &chat->id, EDIT_WINDOW, &list, err);
+  message = last_of_user(list);
   if (!rc && !message)
-    rc = qp__fail(err, QP_NOTFOUND, "there is no such message in this branch");
+    rc = qp__fail(err, QP_NOTFOUND, "there is no message of yours in this branch");
   if (!rc)
     rc = qp_uuid_parse(cli_metadata_text(message, "id"), out, err);
   json_decref(list);

@@ -191,15 +191,27 @@ add_branch(char path[PATH_MAX_BYTES], const char *branch)
 
 enum qp_rc
 cli_server_message_at(struct chat_http *http, const struct qp_uuid *id, const char *branch,
-                      uint64_t at, json_t **out, struct qp_err *err)
+                      const char *number, struct qp_uuid *out, struct qp_err *err)
 {
   char rest[64];
   char path[PATH_MAX_BYTES];
+  json_t *list = NULL;
+  uint64_t at = 0;
+  enum qp_rc rc = cli_opts_number("the number of the message", number + (number[0] == '#'), 1,
+                                  UINT32_MAX, &at, err);
 
+  if (rc)
+    return rc;
   (void)snprintf(rest, sizeof(rest), "/messages?limit=1&offset=%llu", (unsigned long long)at - 1);
   (void)context_path(id, rest, path);
   add_branch(path, branch);
-  return get_field(http, path, "messages", out, err);
+  rc = get_field(http, path, "messages", &list, err);
+  if (!rc && !json_array_size(list))
+    rc = qp__fail(err, QP_NOTFOUND, "the branch has no message #%llu", (unsigned long long)at);
+  if (!rc)
+    rc = qp_uuid_parse(cli_metadata_text(json_array_get(list, 0), "id"), out, err);
+  json_decref(list);
+  return rc;
 }
 
 enum qp_rc

@@ -26,10 +26,11 @@ enum qp_rc cli_server_look(struct chat_http *http, const struct qp_uuid *id, jso
 /* The last `count` messages of the active branch, oldest first. */
 enum qp_rc cli_server_messages(struct chat_http *http, const struct qp_uuid *id, unsigned count,
                                json_t **out, struct qp_err *err);
-/* Message number `at`, counted from 1, of a branch (NULL: the active one): an array of one message,
- * or of none. */
+/* The id of the message with this number, "3" or "#3", counted from 1 in a branch (NULL: the active
+ * one). QP_NOTFOUND. */
 enum qp_rc cli_server_message_at(struct chat_http *http, const struct qp_uuid *id,
-                                 const char *branch, uint64_t at, json_t **out, struct qp_err *err);
+                                 const char *branch, const char *number, struct qp_uuid *out,
+                                 struct qp_err *err);
 /* GET of "/view", "/compactions" and so on of the context, for a branch (NULL: the active one). */
 enum qp_rc cli_server_read(struct chat_http *http, const struct qp_uuid *id, const char *what,
                            const char *branch, json_t **out, struct qp_err *err);

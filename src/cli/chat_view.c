@@ -283,12 +283,6 @@ on_branch(struct chat_view *view, const json_t *event)
   cli_view_note(view, "branch %s", cli_metadata_text(event, "branch"));
 }
 
-static unsigned long long
-number(const json_t *event, const char *key)
-{
-  return (unsigned long long)json_integer_value(json_object_get(event, key));
-}
-
 static void
 on_compact_started(struct chat_view *view, const json_t *event)
 {
@@ -304,10 +298,11 @@ on_compact(struct chat_view *view, const json_t *event)
 
   if (cost > 0)
     cli_view_note(view, "%s; %llu → %llu tokens; $%.4f", cli_mark_text(event, text),
-                  number(event, "tokens_before"), number(event, "tokens_after"), cost);
+                  cli_json_number(event, "tokens_before"), cli_json_number(event, "tokens_after"),
+                  cost);
   else
     cli_view_note(view, "%s; %llu → %llu tokens", cli_mark_text(event, text),
-                  number(event, "tokens_before"), number(event, "tokens_after"));
+                  cli_json_number(event, "tokens_before"), cli_json_number(event, "tokens_after"));
 }
 
 static void
@@ -339,8 +334,8 @@ on_compaction(struct chat_view *view, const json_t *event)
 void
 cli_view_gauge(struct chat_view *view, const json_t *window)
 {
-  unsigned long long used = number(window, "used");
-  unsigned long long all = number(window, "window");
+  unsigned long long used = cli_json_number(window, "used");
+  unsigned long long all = cli_json_number(window, "window");
   const char *sure =
       strcmp(cli_metadata_text(json_object_get(window, "origins"), "used"), "provider") == 0 ? ""
                                                                                              : "~";

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "cli/chat.h"
 #include "cli/chat_attach.h"
 #include "cli/chat_http.h"
@@ -39,7 +40,7 @@ static const struct cli_option options[] = {
 
 _Static_assert(sizeof(options) / sizeof(options[0]) <= CLI_OPTIONS_MAX, "a value for each option");
 
-/* ---- small things ---- */
+/* ---- shared with the other parts of the chat ---- */
 
 bool
 cli_chat_rests(const char *state)
@@ -61,13 +62,7 @@ cli_chat_json(const char *text, size_t len)
 enum qp_rc
 cli_chat_set(char **text, const char *value, struct qp_err *err)
 {
-  char *copy = value ? qp__strdup(value) : NULL;
-
-  if (value && !copy)
-    return cli_fail_nomem(err);
-  qp__free(*text);
-  *text = copy;
-  return QP_OK;
+  return qp__str_replace(text, value) ? QP_OK : cli_fail_nomem(err);
 }
 
 enum qp_rc
@@ -291,8 +286,7 @@ make_title(const char *text, char out[TITLE_MAX + 4])
     for (cut = TITLE_MAX; cut > TITLE_MAX / 2 && text[cut] != ' ';)
       cut--;
     if (text[cut] != ' ')
-      for (cut = TITLE_MAX; cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80;)
-        cut--;
+      cut = qp__utf8_fit(text, len, TITLE_MAX);
   }
   (void)snprintf(out, TITLE_MAX + 4, "%.*s%s", (int)cut, text, cut < len ? "…" : "");
 }

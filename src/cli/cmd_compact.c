@@ -55,12 +55,6 @@ struct compact {
 
 /* ---- output ---- */
 
-static unsigned long long
-number(const json_t *object, const char *key)
-{
-  return (unsigned long long)json_integer_value(json_object_get(object, key));
-}
-
 static void
 print_block(const char *label, const json_t *text)
 {
@@ -74,9 +68,10 @@ static void
 print_plan(const json_t *plan)
 {
   printf("%s (%s): %llu of %llu messages would be covered; %llu → %llu tokens\n",
-         cli_metadata_text(plan, "action"), cli_metadata_text(plan, "why"), number(plan, "covered"),
-         number(plan, "covered") + number(plan, "kept"), number(plan, "tokens_before"),
-         number(plan, "tokens_after"));
+         cli_metadata_text(plan, "action"), cli_metadata_text(plan, "why"),
+         cli_json_number(plan, "covered"),
+         cli_json_number(plan, "covered") + cli_json_number(plan, "kept"),
+         cli_json_number(plan, "tokens_before"), cli_json_number(plan, "tokens_after"));
   print_block("narrative", json_object_get(plan, "narrative"));
   print_block("exact values", json_object_get(plan, "ledger"));
 }
@@ -95,8 +90,8 @@ print_records(const json_t *list)
     printf("%c %s ", strcmp(id, active) == 0 ? '*' : ' ', id);
     cli_put_time(stdout, cli_metadata_text(item, "created_at"));
     if (strcmp(kind, "compact") == 0)
-      printf(" covers %llu, %llu → %llu tokens, %s\n", number(item, "covered"),
-             number(item, "tokens_before"), number(item, "tokens_after"),
+      printf(" covers %llu, %llu → %llu tokens, %s\n", cli_json_number(item, "covered"),
+             cli_json_number(item, "tokens_before"), cli_json_number(item, "tokens_after"),
              cli_metadata_text(item, "reason"));
     else
       printf(" %s of %s\n", kind, cli_metadata_text(item, "target"));
@@ -125,7 +120,8 @@ print_state(const char *action, const json_t *answer)
     puts(cli_mark_text(compaction, text));
   else
     puts("not compacted: the model gets all messages");
-  printf("window: %llu of %llu tokens\n", number(window, "used"), number(window, "window"));
+  printf("window: %llu of %llu tokens\n", cli_json_number(window, "used"),
+         cli_json_number(window, "window"));
 }
 
 /* ---- requests ---- */
@@ -135,22 +131,10 @@ static enum qp_rc
 find_message(struct compact *c, int option, struct qp_uuid *out, struct qp_err *err)
 {
   const char *text = c->values[option];
-  json_t *list = NULL;
-  uint64_t at = 0;
-  enum qp_rc rc;
 
   if (strlen(text) == QP_UUID_TEXT - 1)
     return qp_uuid_parse(text, out, err);
-  text += text[0] == '#';
-  rc = cli_opts_number("the number of the message", text, 1, UINT32_MAX, &at, err);
-  if (!rc)
-    rc = cli_server_message_at(c->http, &c->id, c->values[OPT_BRANCH], at, &list, err);
-  if (!rc && !json_array_size(list))
-    rc = qp__fail(err, QP_NOTFOUND, "the branch has no message #%llu", (unsigned long long)at);
-  if (!rc)
-    rc = qp_uuid_parse(cli_metadata_text(json_array_get(list, 0), "id"), out, err);
-  json_decref(list);
-  return rc;
+  return cli_server_message_at(c->http, &c->id, c->values[OPT_BRANCH], text, out, err);
 }
 
 /* The name and the body of the action that the options ask for. */

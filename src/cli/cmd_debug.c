@@ -47,7 +47,7 @@ print_cell(enum qp_state from, enum qp__turn_event event, struct qp__transition 
   if (*last != (int)from)
     printf("%s%s\n", *last < 0 ? "" : "\n", qp_state_name(from));
   *last = (int)from;
-  printf("  %-52s -> %-21s  %s\n", qp__event_text(event), qp_state_name(cell.to),
+  printf("  %-54s -> %-21s  %s\n", qp__event_text(event), qp_state_name(cell.to),
          qp__step_text(cell.step));
   return QP_OK;
 }

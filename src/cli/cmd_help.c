@@ -63,12 +63,8 @@ command_json(const struct cli_command *command)
 {
   json_t *usage = json_array();
 
-  for (size_t i = 0; command->usage[i]; i++)
-    if (json_array_append_new(usage,
-                              json_sprintf("quipu %s %s", command->name, command->usage[i]))) {
-      json_decref(usage);
-      return NULL;
-    }
+  for (size_t i = 0; usage && command->usage[i]; i++)
+    usage = qp__json_push(usage, json_sprintf("quipu %s %s", command->name, command->usage[i]));
   return json_pack("{s:s, s:s, s:o, s:s, s:o}", "name", command->name, "summary", command->summary,
                    "usage", usage, "about", command->about, "options",
                    options_json(command->options));
@@ -117,11 +113,8 @@ overview_json(const struct cli *cli)
 {
   json_t *commands = json_array();
 
-  for (size_t i = 0; cli->commands[i]; i++)
-    if (json_array_append_new(commands, command_json(cli->commands[i]))) {
-      json_decref(commands);
-      return NULL;
-    }
+  for (size_t i = 0; commands && cli->commands[i]; i++)
+    commands = qp__json_push(commands, command_json(cli->commands[i]));
   return json_pack("{s:o, s:o}", "commands", commands, "options", options_json(cli->globals));
 }
 

@@ -211,24 +211,13 @@ count_report(struct import *im, const char *item, const struct qp_import_report 
 static enum qp_rc
 print_report_json(struct import *im, const char *item, const struct qp_import_report *report)
 {
-  bool failed = report->outcome == QP_IMPORT_FAILED;
-  json_t *notes = json_array();
-
-  for (size_t i = 0; i < report->note_count; i++)
-    if (json_array_append_new(notes, cli_json_string(report->notes[i]))) {
-      json_decref(notes);
-      return cli_fail_nomem(im->err);
-    }
-  return cli_put_json(json_pack("{s:o, s:o, s:s, s:o, s:I, s:I, s:o, s:o}", "file",
-                                cli_json_string(im->file), "item", cli_json_string(item), "outcome",
-                                qp_import_outcome_name(report->outcome), "context",
-                                cli_json_uuid(&report->context), "messages",
-                                (json_int_t)report->messages, "bytes", (json_int_t)report->bytes,
-                                "notes", notes, "error",
-                                failed ? json_pack("{s:s, s:o}", "code", qp_rc_name(report->err.rc),
-                                                   "message", cli_json_string(report->err.msg))
-                                       : json_null()),
-                      im->err);
+  return cli_put_json(
+      json_pack("{s:o, s:o, s:s, s:o, s:I, s:I, s:o, s:o}", "file", cli_json_string(im->file),
+                "item", cli_json_string(item), "outcome", qp_import_outcome_name(report->outcome),
+                "context", cli_json_uuid(&report->context), "messages",
+                (json_int_t)report->messages, "bytes", (json_int_t)report->bytes, "notes",
+                cli_json_notes(report), "error", cli_json_error(&report->err)),
+      im->err);
 }
 
 static const char *

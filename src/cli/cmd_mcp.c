@@ -3,7 +3,7 @@
  * It passes each line to /mcp of a server (http/mcp/mcpd.h): the named one, the one that has the
  * data directory open, or one that it starts in this process and only for this process. Without
  * --write that one only reads, and takes no lock: other commands and a server can work beside it.
- * When a server appears or goes away, the next line finds the other way. Nothing but responses goes
+ * When a server starts or stops, the next line is passed the other way. Only responses are written
  * to standard output. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
 #include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/out.h"
@@ -116,28 +115,14 @@ find_in_data(struct work *w, struct qp_err *err)
 
 /* ---- one of them ---- */
 
-static json_t *
-notes_json(const struct qp_import_report *r)
-{
-  json_t *list = json_array();
-
-  for (size_t i = 0; i < r->note_count && list; i++)
-    list = qp__json_push(list, cli_json_string(r->notes[i]));
-  return list;
-}
-
 static void
 print_json(const struct found *f, const struct qp_import_report *r)
 {
-  json_t *error = r->err.rc ? json_pack("{s:s, s:o}", "code", qp_rc_name(r->err.rc), "message",
-                                        cli_json_string(r->err.msg))
-                            : json_null();
-
   (void)cli_put_json(json_pack("{s:o, s:o, s:s, s:I, s:I, s:o, s:o}", "path",
                                cli_json_string(f->path), "context", cli_json_uuid(&r->context),
                                "outcome", qp_import_outcome_name(r->outcome), "messages",
                                (json_int_t)r->messages, "bytes", (json_int_t)r->bytes, "notes",
-                               notes_json(r), "error", error),
+                               cli_json_notes(r), "error", cli_json_error(&r->err)),
                      NULL);
 }
 

@@ -46,10 +46,8 @@ print_prompt_json(const struct qp_prompt *prompt, bool content, struct qp_err *e
                 "bytes", (json_int_t)strlen(prompt->content), "created_at",
                 cli_json_time(prompt->created_at), "updated_at", cli_json_time(prompt->updated_at));
 
-  if (object && content && json_object_set_new(object, "content", json_string(prompt->content))) {
-    json_decref(object);
-    object = NULL;
-  }
+  if (object && content)
+    object = cli_json_join(object, json_pack("{s:s}", "content", prompt->content));
   return cli_put_json(object, err);
 }
 

@@ -55,14 +55,10 @@ print_text(const struct tally *t, const struct qp_import_report *r)
 static enum qp_rc
 print_json(const struct qp_import_report *r, struct qp_err *err)
 {
-  json_t *error = r->err.rc ? json_pack("{s:s, s:o}", "code", qp_rc_name(r->err.rc), "message",
-                                        cli_json_string(r->err.msg))
-                            : json_null();
-
   return cli_put_json(json_pack("{s:o, s:s, s:I, s:I, s:o}", "context", cli_json_uuid(&r->context),
                                 "outcome", qp_import_outcome_name(r->outcome), "messages",
                                 (json_int_t)r->messages, "bytes", (json_int_t)r->bytes, "error",
-                                error),
+                                cli_json_error(&r->err)),
                       err);
 }
 

@@ -336,6 +336,30 @@ cli_json_read(const char *text)
   return value;
 }
 
+unsigned long long
+cli_json_number(const json_t *object, const char *key)
+{
+  return (unsigned long long)json_integer_value(json_object_get(object, key));
+}
+
+json_t *
+cli_json_error(const struct qp_err *err)
+{
+  return err->rc ? json_pack("{s:s, s:o}", "code", qp_rc_name(err->rc), "message",
+                             cli_json_string(err->msg))
+                 : json_null();
+}
+
+json_t *
+cli_json_notes(const struct qp_import_report *report)
+{
+  json_t *list = json_array();
+
+  for (size_t i = 0; i < report->note_count && list; i++)
+    list = qp__json_push(list, cli_json_string(report->notes[i]));
+  return list;
+}
+
 json_t *
 cli_json_string(const char *s)
 {

@@ -75,6 +75,11 @@ json_t *cli_json_time(int64_t ms);
 /* Appends the fields of `more` to `object`. Takes ownership of both; NULL if one is NULL, or out of
  * memory. */
 json_t *cli_json_join(json_t *object, json_t *more);
+/* {"code", "message"}; null if rc is QP_OK. */
+json_t *cli_json_error(const struct qp_err *err);
+json_t *cli_json_notes(const struct qp_import_report *report);
+/* The number at `key`, or 0. */
+unsigned long long cli_json_number(const json_t *object, const char *key);
 
 /* ---- standard output ---- */
 

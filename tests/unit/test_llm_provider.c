@@ -153,7 +153,7 @@ bad_configuration_is_refused(void **state)
     assert_null(strstr(err.msg, "X-Evil"));
   }
   assert_int_equal(p.count, 0);
-  expect(&p, NULL, "there is no provider", NULL);
+  expect(&p, NULL, "no provider of models", NULL);
   qp__llm_providers_release(&p);
 }
 
