@@ -24,7 +24,7 @@ qp__owner_asked(struct qp__request *r, const char **out, struct qp_err *err)
 
   if (asked && own && strcmp(asked, own) != 0)
     return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
-                            "this key can only ask for its own owner");
+                            "this key can only name its own owner");
   *out = own ? own : asked;
   return QP_OK;
 }
