@@ -142,3 +142,23 @@ qp__buf_take(struct qp__buf *b, size_t *len)
   b->rc = QP_OK;
   return data;
 }
+
+enum qp_rc
+qp__buf_return(struct qp__buf *b, enum qp_rc rc, const char *what, char **out, size_t *len,
+               struct qp_err *err)
+{
+  char *data = NULL;
+  size_t n = 0;
+
+  if (!rc)
+    rc = qp__buf_check(b, what, err);
+  if (!rc && !(data = qp__buf_take(b, &n)))
+    rc = qp__fail_nomem(err, what);
+  qp__buf_release(b);
+  if (rc)
+    return rc;
+  *out = data;
+  if (len)
+    *len = n;
+  return QP_OK;
+}

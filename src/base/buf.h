@@ -39,6 +39,12 @@ enum qp_rc qp__buf_check(const struct qp__buf *b, const char *what, struct qp_er
  * runs out of memory. */
 char *qp__buf_take(struct qp__buf *b, size_t *len);
 
+/* For a function that returns a text: the content and its length (may be NULL) move to the caller,
+ * unless `rc` or the buffer is a failure, which is returned. `what` as for qp__buf_check. Releases
+ * the buffer in any case. */
+enum qp_rc qp__buf_return(struct qp__buf *b, enum qp_rc rc, const char *what, char **out,
+                          size_t *len, struct qp_err *err);
+
 static inline struct qp_bytes
 qp__buf_bytes(const struct qp__buf *b)
 {

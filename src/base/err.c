@@ -119,6 +119,14 @@ qp__fail_sys(struct qp_err *err, int neg_errno, const char *fmt, ...)
 }
 
 enum qp_rc
+qp__fail_as(struct qp_err *err, enum qp_rc rc, const struct qp_err *cause)
+{
+  if (rc && err)
+    *err = *cause;
+  return rc;
+}
+
+enum qp_rc
 qp__fail_nomem(struct qp_err *err, const char *what)
 {
   return qp__fail(err, QP_NOMEM, "out of memory: %s", what);

@@ -15,8 +15,8 @@ struct writer {
   bool pretty;
 };
 
-static void
-write_string(struct qp__buf *out, const char *s, size_t n)
+enum qp_rc
+qp__json_write_string(struct qp__buf *out, const char *s, size_t n)
 {
   static const char names[] = "btn\0fr"; /* of 0x08 to 0x0d; 0x0b has none */
   const char *end = s + n;
@@ -39,6 +39,7 @@ write_string(struct qp__buf *out, const char *s, size_t n)
     s = p + 1;
   }
   (void)qp__buf_add_char(out, '"');
+  return out->rc;
 }
 
 /* Writes the fewest digits that give the same number, and a mark that it is not an integer. */
@@ -92,7 +93,7 @@ write_object(const struct writer *w, const json_t *value, size_t level)
       (void)qp__buf_add_char(w->out, ',');
     first = false;
     start_line(w, level + 1);
-    write_string(w->out, key, strlen(key));
+    (void)qp__json_write_string(w->out, key, strlen(key));
     (void)qp__buf_add_str(w->out, w->pretty ? ": " : ":");
     write_value(w, json_object_iter_value(iter), level + 1);
   }
@@ -129,7 +130,7 @@ write_value(const struct writer *w, const json_t *value, size_t level)
     write_array(w, value, level);
     break;
   case JSON_STRING:
-    write_string(w->out, json_string_value(value), json_string_length(value));
+    (void)qp__json_write_string(w->out, json_string_value(value), json_string_length(value));
     break;
   case JSON_INTEGER:
     (void)qp__buf_addf(w->out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
@@ -147,13 +148,6 @@ write_value(const struct writer *w, const json_t *value, size_t level)
     (void)qp__buf_add_str(w->out, "null");
     break;
   }
-}
-
-enum qp_rc
-qp__json_write_string(struct qp__buf *out, const char *s, size_t n)
-{
-  write_string(out, s, n);
-  return out->rc;
 }
 
 enum qp_rc

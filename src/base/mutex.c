@@ -3,6 +3,18 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
+
+void
+qp__cond_init_mono(pthread_cond_t *cond)
+{
+  pthread_condattr_t attr;
+
+  (void)pthread_condattr_init(&attr);
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  (void)pthread_cond_init(cond, &attr);
+  (void)pthread_condattr_destroy(&attr);
+}
 
 #if QP_CHECKED
 
@@ -90,17 +102,6 @@ qp__mutex_lock(struct qp__mutex *m)
   failed = pthread_mutex_lock(&m->mutex);
   QP_ASSERT(!failed);
   enter(m);
-}
-
-/* It does not wait, so the order does not matter. */
-bool
-qp__mutex_trylock(struct qp__mutex *m)
-{
-  QP_ASSERT_NOT_HELD(m);
-  if (pthread_mutex_trylock(&m->mutex))
-    return false;
-  enter(m);
-  return true;
 }
 
 void

@@ -76,7 +76,6 @@ struct qp__mutex {
 void qp__mutex_init(struct qp__mutex *m, enum qp__rank rank);
 void qp__mutex_release(struct qp__mutex *m);
 void qp__mutex_lock(struct qp__mutex *m);
-bool qp__mutex_trylock(struct qp__mutex *m);
 void qp__mutex_unlock(struct qp__mutex *m);
 void qp__mutex_wait(struct qp__mutex *m, pthread_cond_t *cond);
 int qp__mutex_timedwait(struct qp__mutex *m, pthread_cond_t *cond, const struct timespec *until);
@@ -106,12 +105,6 @@ qp__mutex_lock(struct qp__mutex *m)
   (void)pthread_mutex_lock(&m->mutex);
 }
 
-static inline bool
-qp__mutex_trylock(struct qp__mutex *m)
-{
-  return pthread_mutex_trylock(&m->mutex) == 0;
-}
-
 static inline void
 qp__mutex_unlock(struct qp__mutex *m)
 {
@@ -138,6 +131,9 @@ qp__mutex_held(const struct qp__mutex *m)
   return true;
 }
 #endif
+
+/* Initialises a condition variable for qp__mutex_timedwait with times of the monotonic clock. */
+void qp__cond_init_mono(pthread_cond_t *cond);
 
 #define QP_ASSERT_HELD(m) QP_ASSERT(qp__mutex_held(m))
 #define QP_ASSERT_NOT_HELD(m) QP_ASSERT(!qp__mutex_held(m))

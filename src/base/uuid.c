@@ -91,6 +91,22 @@ qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out)
   return true;
 }
 
+bool
+qp__uuid_of_name(const char *name, const char *end, struct qp_uuid *out)
+{
+  char text[QP__UUID_LEN];
+  struct qp_uuid id;
+
+  if (strlen(name) != QP__UUID_LEN + strlen(end) || strcmp(name + QP__UUID_LEN, end) != 0 ||
+      !qp__uuid_decode(name, &id))
+    return false;
+  qp__uuid_encode(text, &id);
+  if (memcmp(text, name, sizeof(text)) != 0)
+    return false;
+  *out = id;
+  return true;
+}
+
 enum qp_rc
 qp_uuid_parse(const char *text, struct qp_uuid *out, struct qp_err *err)
 {

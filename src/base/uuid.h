@@ -26,6 +26,10 @@ struct qp_uuid qp__uuid_next(struct qp__uuid_gen *gen, int64_t now_ms, const uin
 void qp__uuid_encode(char out[QP__UUID_LEN], const struct qp_uuid *id);
 bool qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out);
 
+/* The id of a file or directory that is named by one: "<uuid>" and `end`, in the one spelling that
+ * encode writes. False: it has another name. */
+bool qp__uuid_of_name(const char *name, const char *end, struct qp_uuid *out);
+
 /* A list of ids. All zero is empty; `at` is released with qp__free(). */
 struct qp__ids {
   struct qp_uuid *at;

@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "os/names.h"
 
 #define FILE_MODE 0600 /* conversations are private */
 #define DIR_MODE 0700
 #define PATH_LEN 1024
+#define DEPTH_MAX 16
 
 int
 qp__open(const struct qp__os *os, int dirfd, const char *path, int flags, mode_t mode)
@@ -60,6 +61,17 @@ qp__syncfs(const struct qp__os *os, int fd)
 
   do
     rc = os->syncfs(os->self, fd);
+  while (rc == -EINTR);
+  return rc;
+}
+
+int
+qp__flock(const struct qp__os *os, int fd, int operation)
+{
+  int rc;
+
+  do
+    rc = os->flock(os->self, fd, operation);
   while (rc == -EINTR);
   return rc;
 }
@@ -216,30 +228,6 @@ qp__dir_make_parents(const struct qp__os *os, int dirfd, const char *path)
 
 /* ---- removing a tree ---- */
 
-/* Removing while listing may skip names: one pass removes at most this many, the next lists
- * again. */
-#define NAMES_A_PASS 512
-
-struct name_list {
-  char *names[NAMES_A_PASS];
-  unsigned char types[NAMES_A_PASS];
-  size_t count;
-};
-
-static int
-collect_name(void *arg, const char *name, unsigned char type)
-{
-  struct name_list *list = arg;
-
-  if (list->count == NAMES_A_PASS)
-    return 1;
-  list->names[list->count] = qp__strdup(name);
-  if (!list->names[list->count])
-    return -ENOMEM;
-  list->types[list->count++] = type;
-  return 0;
-}
-
 static int remove_dir(const struct qp__os *os, int dirfd, const char *path, int depth);
 
 static int
@@ -253,44 +241,21 @@ remove_entry(const struct qp__os *os, int dirfd, const char *path, bool is_dir, 
   return rc == -ENOENT ? 0 : rc;
 }
 
-/* One pass over a directory; sets *more if names may remain. */
-static int
-remove_some(const struct qp__os *os, int dirfd, const char *path, int depth, bool *more)
-{
-  struct name_list *list = qp__alloc0(1, sizeof(*list));
-  char child[PATH_LEN];
-  int rc;
-
-  if (!list)
-    return -ENOMEM;
-  rc = os->listdir(os->self, dirfd, path, collect_name, list);
-  *more = rc == 1;
-  if (rc > 0)
-    rc = 0;
-  for (size_t i = 0; i < list->count; i++) {
-    if (!rc) {
-      int n = snprintf(child, sizeof(child), "%s/%s", path, list->names[i]);
-
-      rc = n < 0 || (size_t)n >= sizeof(child)
-               ? -ENAMETOOLONG
-               : remove_entry(os, dirfd, child, list->types[i] == DT_DIR, depth + 1);
-    }
-    qp__free(list->names[i]);
-  }
-  qp__free(list);
-  return rc;
-}
-
 static int
 remove_dir(const struct qp__os *os, int dirfd, const char *path, int depth)
 {
-  bool more = true;
-  int rc = 0;
+  struct qp__names names = { 0 };
+  char child[PATH_LEN];
+  int rc = depth > DEPTH_MAX ? -ELOOP : qp__names_read(os, dirfd, path, &names);
 
-  if (depth > 16)
-    return -ELOOP;
-  while (!rc && more)
-    rc = remove_some(os, dirfd, path, depth, &more);
+  for (size_t i = 0; i < names.count && !rc; i++) {
+    int n = snprintf(child, sizeof(child), "%s/%s", path, names.list[i].name);
+
+    rc = n < 0 || (size_t)n >= sizeof(child)
+             ? -ENAMETOOLONG
+             : remove_entry(os, dirfd, child, names.list[i].type == DT_DIR, depth + 1);
+  }
+  qp__names_release(&names);
   if (!rc)
     rc = os->unlinkat(os->self, dirfd, path, AT_REMOVEDIR);
   return rc == -ENOENT ? 0 : rc;

@@ -13,6 +13,7 @@ void qp__close(const struct qp__os *os, int fd); /* -1 is allowed */
 int qp__fdatasync(const struct qp__os *os, int fd);
 int qp__fsync(const struct qp__os *os, int fd);
 int qp__syncfs(const struct qp__os *os, int fd);
+int qp__flock(const struct qp__os *os, int fd, int operation);
 
 /* Writes all n bytes, or returns -errno. */
 int qp__write_at(const struct qp__os *os, int fd, const void *data, size_t n, off_t off);

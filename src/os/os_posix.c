@@ -269,13 +269,6 @@ posix_open_root(void *self, const char *path, int create)
 }
 
 static int
-posix_stat_root(void *self, int base, const char *path, struct stat *st)
-{
-  (void)self;
-  return answer(fstatat(base, path, st, 0));
-}
-
-static int
 posix_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
 {
   struct stat st;
@@ -304,6 +297,24 @@ posix_close(void *self, int fd)
 }
 
 /* ---- files ---- */
+
+/* Defines posix_NAME(), a slot that is one system call. */
+#define ONE_CALL(name, params, call) \
+  static int posix_##name params     \
+  {                                  \
+    (void)self;                      \
+    return answer(call);             \
+  }
+
+ONE_CALL(allocate, (void *self, int fd, off_t len), fallocate(fd, 0, 0, len))
+ONE_CALL(fdatasync, (void *self, int fd), fdatasync(fd))
+ONE_CALL(fsync, (void *self, int fd), fsync(fd))
+ONE_CALL(syncfs, (void *self, int fd), syncfs(fd))
+ONE_CALL(fstat, (void *self, int fd, struct stat *st), fstat(fd, st))
+ONE_CALL(stat_root, (void *self, int base, const char *path, struct stat *st),
+         fstatat(base, path, st, 0))
+ONE_CALL(clone, (void *self, int to, int from), ioctl(to, FICLONE, from))
+ONE_CALL(flock, (void *self, int fd, int operation), flock(fd, operation))
 
 static ssize_t
 posix_pread(void *self, int fd, void *buf, size_t n, off_t off)
@@ -336,13 +347,6 @@ posix_ftruncate(void *self, int fd, off_t len)
 }
 
 static int
-posix_allocate(void *self, int fd, off_t len)
-{
-  (void)self;
-  return answer(fallocate(fd, 0, 0, len));
-}
-
-static int
 posix_space(void *self, int fd, uint64_t *room, uint64_t *total)
 {
   struct statvfs st;
@@ -363,34 +367,6 @@ posix_set_mtime(void *self, int fd, const struct timespec *time)
 
   (void)self;
   return answer(futimens(fd, times));
-}
-
-static int
-posix_fdatasync(void *self, int fd)
-{
-  (void)self;
-  return answer(fdatasync(fd));
-}
-
-static int
-posix_fsync(void *self, int fd)
-{
-  (void)self;
-  return answer(fsync(fd));
-}
-
-static int
-posix_syncfs(void *self, int fd)
-{
-  (void)self;
-  return answer(syncfs(fd));
-}
-
-static int
-posix_fstat(void *self, int fd, struct stat *st)
-{
-  (void)self;
-  return answer(fstat(fd, st));
 }
 
 /* ---- names ---- */
@@ -440,6 +416,21 @@ posix_unlinkat(void *self, int dirfd, const char *path, int flags)
   return rc;
 }
 
+/* The places of both paths of a call. On failure there is nothing to leave. */
+static int
+find_places(int olddir, const char *from, int newdir, const char *to, struct place *old,
+            struct place *new)
+{
+  int rc = find_place(olddir, from, old);
+
+  if (rc)
+    return rc;
+  rc = find_place(newdir, to, new);
+  if (rc)
+    leave_place(old);
+  return rc;
+}
+
 static int
 posix_renameat(void *self, int olddir, const char *from, int newdir, const char *to, unsigned flags)
 {
@@ -450,15 +441,12 @@ posix_renameat(void *self, int olddir, const char *from, int newdir, const char 
   (void)self;
   if (flags & ~(unsigned)QP__RENAME_EXCHANGE)
     return -EINVAL;
-  rc = find_place(olddir, from, &old);
+  rc = find_places(olddir, from, newdir, to, &old, &new);
   if (rc)
     return rc;
-  rc = find_place(newdir, to, &new);
-  if (!rc) {
-    rc = answer(renameat2(old.dirfd, old.name, new.dirfd, new.name,
-                          flags & QP__RENAME_EXCHANGE ? RENAME_EXCHANGE : 0));
-    leave_place(&new);
-  }
+  rc = answer(renameat2(old.dirfd, old.name, new.dirfd, new.name,
+                        flags & QP__RENAME_EXCHANGE ? RENAME_EXCHANGE : 0));
+  leave_place(&new);
   leave_place(&old);
   return rc;
 }
@@ -468,26 +456,15 @@ posix_linkat(void *self, int olddir, const char *from, int newdir, const char *t
 {
   struct place old;
   struct place new;
-  int rc;
+  int rc = find_places(olddir, from, newdir, to, &old, &new);
 
   (void)self;
-  rc = find_place(olddir, from, &old);
   if (rc)
     return rc;
-  rc = find_place(newdir, to, &new);
-  if (!rc) {
-    rc = answer(linkat(old.dirfd, old.name, new.dirfd, new.name, 0));
-    leave_place(&new);
-  }
+  rc = answer(linkat(old.dirfd, old.name, new.dirfd, new.name, 0));
+  leave_place(&new);
   leave_place(&old);
   return rc;
-}
-
-static int
-posix_clone(void *self, int to, int from)
-{
-  (void)self;
-  return answer(ioctl(to, FICLONE, from));
 }
 
 /* The type of an entry if the directory listing does not contain it. 0: removed in the meantime. */
@@ -549,14 +526,7 @@ posix_listdir(void *self, int dirfd, const char *path, qp__os_name *visit, void 
   return rc;
 }
 
-/* ---- locks, clocks, random bytes ---- */
-
-static int
-posix_flock(void *self, int fd, int operation)
-{
-  (void)self;
-  return answer(flock(fd, operation));
-}
+/* ---- clocks, random bytes ---- */
 
 static int64_t
 read_clock(clockid_t clock)
