@@ -244,29 +244,19 @@ qp__meta_branch_rename(struct qp__meta *m, const char *name, const char *new_nam
                        struct qp_err *err)
 {
   struct qp__branch_def *b = NULL;
-  char *copy = NULL;
-  char *active = NULL;
-  bool is_active;
+  char *copy;
   enum qp_rc rc = find_branch(m, name, &b, err);
 
+  if (!rc)
+    rc = check_new_name(m, new_name, err);
   if (rc)
     return rc;
-  rc = check_new_name(m, new_name, err);
-  if (rc)
-    return rc;
-  is_active = qp__str_same(m->active, name);
   copy = qp__strdup(new_name);
-  active = is_active ? qp__strdup(new_name) : NULL;
-  if (!copy || (is_active && !active)) {
+  if (!copy || (qp__str_same(m->active, name) && !qp__str_replace(&m->active, new_name))) {
     qp__free(copy);
-    qp__free(active);
     return qp__fail_nomem(err, "a branch");
   }
-  if (is_active) {
-    qp__free(m->active);
-    m->active = active;
-  }
-  qp__free(b->name); /* `name` may point at it, so it is not used below */
+  qp__free(b->name); /* `name` may point at it or at the active name: it is not used below */
   b->name = copy;
   qsort(m->branches, m->branch_count, sizeof(*m->branches), compare_branches);
   return QP_OK;
@@ -323,27 +313,13 @@ qp__meta_set_prompt(struct qp__meta *m, const char *name, const char *prompt_id,
   return rc;
 }
 
-static bool
-config_uses(const struct qp__meta *m, const char *prompt_id)
-{
-  const char *id = json_string_value(json_object_get(m->config, "system_prompt_id"));
-
-  return id && strcmp(id, prompt_id) == 0;
-}
-
-static bool
-branch_uses(const struct qp__branch_def *b, const char *prompt_id)
-{
-  return b->system_prompt_id && strcmp(b->system_prompt_id, prompt_id) == 0;
-}
-
 bool
 qp__meta_uses_prompt(const struct qp__meta *m, const char *prompt_id)
 {
   for (size_t i = 0; i < m->branch_count; i++)
-    if (branch_uses(&m->branches[i], prompt_id))
+    if (qp__str_same(m->branches[i].system_prompt_id, prompt_id))
       return true;
-  return config_uses(m, prompt_id);
+  return qp__str_same(qp__meta_prompt(m), prompt_id);
 }
 
 bool
@@ -354,13 +330,13 @@ qp__meta_drop_prompt(struct qp__meta *m, const char *prompt_id)
   for (size_t i = 0; i < m->branch_count; i++) {
     struct qp__branch_def *b = &m->branches[i];
 
-    if (branch_uses(b, prompt_id)) {
+    if (qp__str_same(b->system_prompt_id, prompt_id)) {
       qp__free(b->system_prompt_id);
       b->system_prompt_id = NULL;
       dropped = true;
     }
   }
-  if (config_uses(m, prompt_id)) {
+  if (qp__str_same(qp__meta_prompt(m), prompt_id)) {
     /* Replacing the value of an existing field through an iterator needs no memory, so it cannot
      * fail. */
     (void)json_object_iter_set_new(m->config, json_object_iter_at(m->config, "system_prompt_id"),

@@ -361,18 +361,13 @@ enum qp_rc
 qp_message_metadata(const struct qp_message *m, char **out, size_t *len, struct qp_err *err)
 {
   struct qp__buf text;
-  enum qp_rc rc;
 
   qp__buf_init(&text, QP__MESSAGE_BUF_MAX);
   if (m->metadata)
     (void)qp__json_write(&text, m->metadata);
   else
     (void)qp__buf_add_str(&text, "{}");
-  rc = qp__buf_check(&text, "the metadata of a message", err);
-  if (!rc)
-    *out = qp__buf_take(&text, len);
-  qp__buf_release(&text);
-  return rc;
+  return qp__buf_return(&text, QP_OK, "the metadata of a message", out, len, err);
 }
 
 enum qp_rc
@@ -383,8 +378,5 @@ qp_message_json(const struct qp_message *m, char **out, size_t *len, struct qp_e
 
   qp__buf_init(&text, QP__MESSAGE_BUF_MAX);
   rc = qp__message_encode(m, &text, err);
-  if (!rc)
-    *out = qp__buf_take(&text, len);
-  qp__buf_release(&text);
-  return rc;
+  return qp__buf_return(&text, rc, "the message", out, len, err);
 }

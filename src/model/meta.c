@@ -261,6 +261,12 @@ qp__meta_owner(const struct qp__meta *m)
   return json_string_value(json_object_get(m->extra, "owner"));
 }
 
+const char *
+qp__meta_prompt(const struct qp__meta *m)
+{
+  return json_string_value(json_object_get(m->config, "system_prompt_id"));
+}
+
 enum qp_rc
 qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, struct qp__meta **out,
              struct qp_err *err)

@@ -53,8 +53,10 @@ struct qp__meta {
   json_t *extra;        /* unknown fields and the owner, or NULL */
 };
 
-/* The owner of the context, or NULL. Borrowed. */
+/* The owner of the context, and the system prompt that its configuration refers to; or NULL.
+ * Borrowed. */
 const char *qp__meta_owner(const struct qp__meta *m);
+const char *qp__meta_prompt(const struct qp__meta *m);
 
 /* QP_INVALID, with the reason: empty, too long, control characters, bad UTF-8. */
 enum qp_rc qp__branch_name_check(const char *name, struct qp_err *err);

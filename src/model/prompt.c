@@ -160,41 +160,6 @@ qp__prompt_seal(const struct qp__stored_prompt *p, struct qp__buf *out, struct q
   return rc ? rc : qp__seal_document(out, start, err);
 }
 
-/* Replaces *slot by `copy` unless that is NULL. */
-static void
-replace(char **slot, char *copy)
-{
-  if (!copy)
-    return;
-  qp__free(*slot);
-  *slot = copy;
-}
-
-enum qp_rc
-qp__prompt_change(struct qp__stored_prompt *p, const struct qp_prompt *change, int64_t now_ms,
-                  struct qp_err *err)
-{
-  char *name = NULL;
-  char *description = NULL;
-  char *content = NULL;
-  enum qp_rc rc = check_texts("system prompt", change, err);
-
-  if (rc)
-    return rc;
-  if (!qp__str_replace(&name, change->name) ||
-      !qp__str_replace(&description, change->description) ||
-      !qp__str_replace(&content, change->content)) {
-    qp__free(name);
-    qp__free(description);
-    return qp__fail_nomem(err, "a system prompt");
-  }
-  replace(&p->name, name);
-  replace(&p->description, description);
-  replace(&p->content, content);
-  p->updated_at = now_ms;
-  return QP_OK;
-}
-
 struct qp_prompt
 qp__prompt_view(const struct qp__stored_prompt *p)
 {
@@ -208,6 +173,29 @@ qp__prompt_view(const struct qp__stored_prompt *p)
   };
 
   return view;
+}
+
+enum qp_rc
+qp__prompt_change(struct qp__stored_prompt *p, const struct qp_prompt *change, int64_t now_ms,
+                  struct qp_err *err)
+{
+  struct qp_prompt view = qp__prompt_view(p);
+  struct qp__stored_prompt *changed = NULL;
+  struct qp__stored_prompt old = *p;
+  enum qp_rc rc = check_texts("system prompt", change, err);
+
+  view.name = change->name ? change->name : view.name;
+  view.description = change->description ? change->description : view.description;
+  view.content = change->content ? change->content : view.content;
+  view.updated_at = now_ms;
+  if (!rc)
+    rc = make(&view, p->extra, &changed, err);
+  if (rc)
+    return rc;
+  *p = *changed;
+  *changed = old;
+  qp__prompt_free(changed);
+  return QP_OK;
 }
 
 void
