@@ -151,7 +151,7 @@ parse_name(const char *name, struct qp_uuid *id, bool *backup)
   text[QP__UUID_LEN] = 0;
   end = name + QP__UUID_LEN;
   *backup = strcmp(end, ".json.old") == 0 || strcmp(end, ".old") == 0;
-  return (*backup || strcmp(end, ".json") == 0) && qp__context_dir_id(text, id);
+  return (*backup || strcmp(end, ".json") == 0) && qp__uuid_of_name(text, "", id);
 }
 
 /* ---- listing ---- */

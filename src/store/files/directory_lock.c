@@ -154,17 +154,6 @@ qp__lock_init(struct qp__lock *l)
   l->fd = l->base = -1;
 }
 
-static int
-try_flock(const struct qp__os *os, int fd)
-{
-  int rc;
-
-  do
-    rc = os->flock(os->self, fd, LOCK_EX | LOCK_NB);
-  while (rc == -EINTR);
-  return rc;
-}
-
 static enum qp_rc
 fail_locked(const struct qp__lock *l, const char *where, struct qp_err *err)
 {
@@ -199,7 +188,7 @@ lock_file(struct qp__lock *l)
     l->fd = qp__open(l->os, l->root, QP__LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     if (l->fd < 0)
       return l->fd;
-    sys = try_flock(l->os, l->fd);
+    sys = qp__flock(l->os, l->fd, LOCK_EX | LOCK_NB);
     if (!sys)
       sys = l->os->fstat(l->os->self, l->fd, &l->file);
     if (!sys)
@@ -229,7 +218,7 @@ keep_name(struct qp__lock *l, const char *where)
 static int
 lock_directory(struct qp__lock *l)
 {
-  int sys = try_flock(l->os, l->root);
+  int sys = qp__flock(l->os, l->root, LOCK_EX | LOCK_NB);
 
   l->dir_locked = !sys;
   if (sys == -EBADF || sys == -EINVAL || sys == -ENOLCK || sys == -ENOSYS || sys == -EOPNOTSUPP)

@@ -50,27 +50,6 @@ qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *n
   (void)snprintf(out, QP__PATH_MAX, "%s/%s", c->path, name);
 }
 
-bool
-qp__message_file_id(const char *name, struct qp_uuid *id)
-{
-  char text[QP__UUID_LEN + 1];
-
-  if (strlen(name) != QP__UUID_LEN + 5 || strcmp(name + QP__UUID_LEN, ".json") != 0)
-    return false;
-  memcpy(text, name, QP__UUID_LEN);
-  text[QP__UUID_LEN] = 0;
-  return qp__context_dir_id(text, id);
-}
-
-bool
-qp__context_dir_id(const char *name, struct qp_uuid *id)
-{
-  char text[QP_UUID_TEXT];
-
-  return strlen(name) == QP__UUID_LEN && qp__uuid_decode(name, id) &&
-         strcmp(qp_uuid_text(id, text), name) == 0;
-}
-
 void
 qp__fctx_init(struct qp__fctx *c, const struct qp_uuid *id)
 {
@@ -401,7 +380,7 @@ visit_context_name(void *arg, const char *name, unsigned char type)
   struct list *l = arg;
   struct qp_uuid id;
 
-  if (type != DT_DIR || !qp__context_dir_id(name, &id))
+  if (type != DT_DIR || !qp__uuid_of_name(name, "", &id))
     return 0;
   l->rc = l->visit(l->arg, &id);
   return l->rc ? 1 : 0;
@@ -494,17 +473,6 @@ build_context(struct qp__files *f, struct qp__txn *txn, const char *top, const s
   return rc;
 }
 
-/* Commits the rename of a whole directory. */
-static enum qp_rc
-commit_rename(struct qp__files *f, struct qp__txn *txn, const char *from, const char *to,
-              struct qp_err *err)
-{
-  struct qp__op op = { .kind = QP__OP_RENAME, .path = from, .data = { to, strlen(to) } };
-  enum qp_rc rc = qp__txn_add(txn, &op, NULL, false, err);
-
-  return rc ? rc : qp__files_commit(f, txn, err);
-}
-
 static enum qp_rc
 create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struct qp_err *err)
 {
@@ -540,9 +508,11 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   (void)snprintf(from, sizeof(from), "tmp/%s", top);
   rc = build_context(f, &txn, top, id, meta, err);
   if (!rc)
+    rc = qp__txn_rename(&txn, from, target.path, 0, err);
+  if (!rc)
     rc = qp__fresh_add(f, id, true, err);
   if (!rc) {
-    rc = commit_rename(f, &txn, from, target.path, err);
+    rc = qp__files_commit(f, &txn, err);
     qp__fresh_commit(f, id, rc ? 0 : txn.seq);
   }
   if (rc)
@@ -680,41 +650,9 @@ name_temp(void *self, char out[64])
   (void)snprintf(out, 64, "tmp/%s", name);
 }
 
-static void
-run_each(void *self, size_t n, qp__piece_fn *fn, void *arg)
-{
-  struct qp__files *f = self;
-
-  qp__workers_each(&f->workers, n, fn, arg);
-}
-
-static const struct qp__driver_ahead ahead = {
-  .prepare = qp__files_prepare,
-  .discard = qp__files_discard,
-};
-
-static const struct qp__driver_fold fold = {
-  .wanted = qp__files_wants_fold,
-  .start = qp__files_fold_start,
-  .write = qp__files_fold_write,
-  .finish = qp__files_fold_finish,
-  .abort = qp__files_fold_abort,
-};
-
 static const struct qp__driver_pack pack = { .repack = repack, .bytes = qp__files_pack_bytes };
 
 static const struct qp__driver_gc gc = { .purge = purge };
-
-static const struct qp__driver_build build = {
-  .begin = qp__files_build_begin,
-  .reserve = qp__files_build_reserve,
-  .put = qp__files_build_put,
-  .temp = qp__files_build_temp,
-  .finish = qp__files_build_finish,
-  .commit = qp__files_build_commit,
-  .free = qp__files_build_free,
-  .each = run_each,
-};
 
 static const struct qp__driver_recovery recovery = {
   .check_writes = check_writes,
@@ -771,11 +709,11 @@ const struct qp__driver qp__driver_files = {
   .file_list = qp__plain_list,
   .check = qp__files_check,
   .stats = get_stats,
-  .ahead = &ahead,
-  .fold = &fold,
+  .ahead = &qp__files_ahead,
+  .fold = &qp__files_fold,
   .pack = &pack,
   .gc = &gc,
-  .build = &build,
+  .build = &qp__files_build,
   .old = &qp__old_formats.capability,
   .recovery = &recovery,
   .held = &held,

@@ -190,9 +190,9 @@ enum qp_rc qp__files_release(void *self, const struct qp_uuid *id, struct qp_err
 enum qp_rc qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
                           struct qp__problems *problems, void **out, struct qp_err *err);
 
-/* files_commit.c: driver slots, and a commit that is staged and finished at once. */
-void qp__files_prepare(void *self, struct qp__driver_change *changes, size_t n);
-void qp__files_discard(void *self, struct qp__driver_change *changes, size_t n);
+/* files_commit.c: a capability and slots of the driver, and a commit that is staged and finished at
+ * once. */
+extern const struct qp__driver_ahead qp__files_ahead;
 enum qp_rc qp__files_stage(void *self, struct qp__driver_change *changes, size_t n,
                            qp__store_publish *publish, void *arg, void **ticket,
                            struct qp_err *err);
@@ -201,14 +201,9 @@ enum qp_rc qp__files_finish(void *self, void *ticket, struct qp_err *err);
 void qp__files_drop_stock(struct qp__files *f);
 enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err);
 
-/* index_fold.c: driver slots, and a whole fold of an image that no other thread has yet. */
-bool qp__files_wants_fold(void *self, void *context);
-void qp__files_fold_start(void *self, void *context);
-enum qp_rc qp__files_fold_write(void *self, void *context, const struct qp__tree *tree,
-                                uint32_t count, const struct qp__head *heads, size_t n,
-                                struct qp_err *err);
-enum qp_rc qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *err);
-void qp__files_fold_abort(void *self, void *context);
+/* index_fold.c: a capability of the driver; below, a whole fold at once of an image that no other
+ * thread has yet. */
+extern const struct qp__driver_fold qp__files_fold;
 /* A driver slot: what `fresh`, loaded a moment ago, knows of the index, which it is freed for. */
 void qp__files_renew(void *self, void *context, void *fresh);
 /* What else is in the commit that replaces the index. */
@@ -245,24 +240,8 @@ enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool con
 void qp__fresh_commit(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
 enum qp_rc qp__fresh_forget(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
 
-/* files_build.c: driver slots. */
-enum qp_rc qp__files_build_begin(void *self, const struct qp_uuid *id, void **out,
-                                 struct qp_err *err);
-enum qp_rc qp__files_build_reserve(void *self, void *build, const char *dir, size_t n,
-                                   struct qp_err *err);
-enum qp_rc qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid *id,
-                               struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
-enum qp_rc qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err);
-enum qp_rc qp__files_build_finish(void *self, void *build, struct qp_bytes meta,
-                                  struct qp__image *image, struct qp_err *err);
-enum qp_rc qp__files_build_commit(void *self, void *build, struct qp__driver_change *puts,
-                                  size_t put_count, const struct qp__build_move *moves, size_t n,
-                                  struct qp_err *err);
-void qp__files_build_free(void *self, void *build);
-
-/* Makes everything durable that was written before the call. A failure stops the journal: the
- * system reports it only once, and a checkpoint would not see it. */
-enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
+/* files_build.c: a capability of the driver. */
+extern const struct qp__driver_build qp__files_build;
 
 /* ---- change_stamp.c ---- */
 
@@ -344,9 +323,6 @@ typedef enum qp_rc qp__message_file_fn(void *arg, const char *dir, const char *n
                                        unsigned char type, struct qp_err *err);
 enum qp_rc qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__message_file_fn *fn,
                              void *arg, struct qp_err *err);
-/* "<uuid>.json", "<uuid>" and "<id>.json", in the one spelling that we write. */
-bool qp__message_file_id(const char *name, struct qp_uuid *id);
-bool qp__context_dir_id(const char *name, struct qp_uuid *id);
 /* Whether the file holds the message that its name says, or another one that the tree lacks. */
 enum qp_rc qp__message_file_valid(struct qp__files *f, const struct qp__fctx *c,
                                   struct qp__tree *tree, const char *dir, const struct qp_uuid *id,

@@ -54,27 +54,24 @@ run_sync(struct qp__files *f)
 {
   struct qp__group_sync *s = &f->sync;
   uint64_t upto = s->wanted;
-  struct qp_err err;
-  int sys;
+  enum qp_rc rc;
 
   QP_ASSERT_HELD(&f->sync.lock);
   s->running = true;
   qp__mutex_unlock(&s->lock);
-  sys = qp__syncfs(f->os, f->root);
-  if (sys) {
-    (void)qp__fail_sys(&err, sys, "cannot sync the data directory");
-    qp__journal_poison(f->journal, &err, true);
-  }
+  rc = qp__journal_sync_files(f->journal, NULL);
   qp__mutex_lock(&s->lock);
   s->running = false;
   s->finished = upto;
-  if (sys)
+  if (rc)
     s->failed = upto;
   (void)pthread_cond_broadcast(&s->done);
 }
 
-enum qp_rc
-qp__files_sync(struct qp__files *f, struct qp_err *err)
+/* Makes everything durable that was written before the call. A failure stops the journal: the
+ * system reports it only once, and a checkpoint would not see it. */
+static enum qp_rc
+sync_files(struct qp__files *f, struct qp_err *err)
 {
   struct qp__group_sync *s = &f->sync;
   uint64_t mine;
@@ -99,7 +96,7 @@ sync_ahead(void *arg)
 {
   struct qp__files *f = arg;
 
-  (void)qp__files_sync(f, NULL); /* a failure stops the journal, and the commit reports it */
+  (void)sync_files(f, NULL); /* a failure stops the journal, and the commit reports it */
   atomic_store(&f->syncing_ahead, false);
 }
 
@@ -173,8 +170,31 @@ check_target(struct qp__files *f, const struct build *b, bool *pool, struct qp_e
   return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot stat '%s'", b->target.path);
 }
 
-enum qp_rc
-qp__files_build_begin(void *self, const struct qp_uuid *id, void **out, struct qp_err *err)
+static void
+remove_temp(struct qp__files *f, const char *name)
+{
+  (void)qp__tree_remove(f->os, f->tmp, name); /* the next open removes the rest */
+}
+
+static void
+free_build(void *self, void *build)
+{
+  struct qp__files *f = self;
+  struct build *b = build;
+
+  qp__close(f->os, b->dirfd);
+  qp__txn_release(&b->txn);
+  qp__mutex_release(&b->lock);
+  if (!b->kept) {
+    remove_temp(f, b->top);
+    for (size_t i = 0; i < b->temp_count; i++)
+      remove_temp(f, b->temps[i]);
+  }
+  qp__free(b);
+}
+
+static enum qp_rc
+begin(void *self, const struct qp_uuid *id, void **out, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct build *b = qp__alloc0(1, sizeof(*b));
@@ -207,37 +227,14 @@ qp__files_build_begin(void *self, const struct qp_uuid *id, void **out, struct q
     rc = make_directory(f, b, path, err);
   }
   if (rc)
-    qp__files_build_free(f, b);
+    free_build(f, b);
   else
     *out = b;
   return rc;
 }
 
-static void
-remove_temp(struct qp__files *f, const char *name)
-{
-  (void)qp__tree_remove(f->os, f->tmp, name); /* the next open removes the rest */
-}
-
-void
-qp__files_build_free(void *self, void *build)
-{
-  struct qp__files *f = self;
-  struct build *b = build;
-
-  qp__close(f->os, b->dirfd);
-  qp__txn_release(&b->txn);
-  qp__mutex_release(&b->lock);
-  if (!b->kept) {
-    remove_temp(f, b->top);
-    for (size_t i = 0; i < b->temp_count; i++)
-      remove_temp(f, b->temps[i]);
-  }
-  qp__free(b);
-}
-
-enum qp_rc
-qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err)
+static enum qp_rc
+name_temp(void *self, void *build, char out[64], struct qp_err *err)
 {
   struct build *b = build;
 
@@ -250,8 +247,8 @@ qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err)
 
 /* ---- messages ---- */
 
-enum qp_rc
-qp__files_build_reserve(void *self, void *build, const char *dir, size_t n, struct qp_err *err)
+static enum qp_rc
+reserve(void *self, void *build, const char *dir, size_t n, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct build *b = build;
@@ -292,9 +289,9 @@ read_back(struct qp__files *f, int fd, size_t len, struct qp__buf *back)
   return 0;
 }
 
-enum qp_rc
-qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid *id,
-                    struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err)
+static enum qp_rc
+put(void *self, void *build, size_t number, const struct qp_uuid *id, struct qp_bytes bytes,
+    struct qp__buf *back, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct build *b = build;
@@ -374,7 +371,7 @@ sync_temps(struct qp__files *f, struct build *b, struct qp_err *err)
     sys = fd < 0 ? fd : f->os->fstat(f->os->self, fd, &st);
     if (!sys && S_ISDIR(st.st_mode)) {
       qp__close(f->os, fd);
-      return qp__files_sync(f, err);
+      return sync_files(f, err);
     }
     if (!sys)
       sys = qp__fsync(f->os, fd);
@@ -385,9 +382,8 @@ sync_temps(struct qp__files *f, struct build *b, struct qp_err *err)
   return sys ? qp__fail_sys(err, sys, "cannot sync 'tmp'") : QP_OK;
 }
 
-enum qp_rc
-qp__files_build_finish(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
-                       struct qp_err *err)
+static enum qp_rc
+finish(void *self, void *build, struct qp_bytes meta, struct qp__image *image, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct build *b = build;
@@ -406,18 +402,7 @@ qp__files_build_finish(void *self, void *build, struct qp_bytes meta, struct qp_
   qp__buf_release(&log);
   if (rc)
     return rc;
-  return b->journalled ? sync_temps(f, b, err) : qp__files_sync(f, err);
-}
-
-static enum qp_rc
-add_rename(struct qp__txn *txn, const char *from, const char *to, unsigned flags,
-           struct qp_err *err)
-{
-  struct qp__op op = {
-    .kind = QP__OP_RENAME, .flags = flags, .path = from, .data = { to, strlen(to) }
-  };
-
-  return qp__txn_add(txn, &op, NULL, false, err);
+  return b->journalled ? sync_temps(f, b, err) : sync_files(f, err);
 }
 
 /* The name that an old directory gets must not be in use. */
@@ -497,9 +482,9 @@ drop_puts(struct qp__files *f, const struct qp__txn *txn)
       remove_temp(f, txn->staged[i]);
 }
 
-enum qp_rc
-qp__files_build_commit(void *self, void *build, struct qp__driver_change *puts, size_t put_count,
-                       const struct qp__build_move *moves, size_t n, struct qp_err *err)
+static enum qp_rc
+commit(void *self, void *build, struct qp__driver_change *puts, size_t put_count,
+       const struct qp__build_move *moves, size_t n, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct build *b = build;
@@ -520,13 +505,32 @@ qp__files_build_commit(void *self, void *build, struct qp__driver_change *puts, 
   for (size_t i = 0; i < put_count && !rc; i++)
     rc = add_put(f, &b->txn, &puts[i], err);
   for (size_t i = 0; i < n && !rc; i++)
-    rc = add_rename(&b->txn, moves[i].from, moves[i].to, 0, err);
+    rc = qp__txn_rename(&b->txn, moves[i].from, moves[i].to, 0, err);
   (void)snprintf(from, sizeof(from), "tmp/%s", b->top);
   if (!rc)
-    rc = add_rename(&b->txn, from, b->target.path, pool ? QP__OP_KEEP : 0, err);
+    rc = qp__txn_rename(&b->txn, from, b->target.path, pool ? QP__OP_KEEP : 0, err);
   if (!rc)
     rc = stage_and_finish(f, b, err);
   if (rc && !b->kept)
     drop_puts(f, &b->txn);
   return rc;
 }
+
+static void
+run_each(void *self, size_t n, qp__piece_fn *fn, void *arg)
+{
+  struct qp__files *f = self;
+
+  qp__workers_each(&f->workers, n, fn, arg);
+}
+
+const struct qp__driver_build qp__files_build = {
+  .begin = begin,
+  .reserve = reserve,
+  .put = put,
+  .temp = name_temp,
+  .finish = finish,
+  .commit = commit,
+  .free = free_build,
+  .each = run_each,
+};

@@ -116,7 +116,7 @@ check_trash_name(void *arg, const char *name, unsigned char type)
 {
   struct qp_uuid id;
 
-  check_inner_name(arg, "trash", name, type, qp__message_file_id(name, &id));
+  check_inner_name(arg, "trash", name, type, qp__uuid_of_name(name, ".json", &id));
   return 0;
 }
 
@@ -138,7 +138,7 @@ check_record_name(void *arg, const char *name, unsigned char type)
 {
   struct qp_uuid id;
 
-  check_inner_name(arg, QP__RECORD_DIR, name, type, qp__record_name_id(name, &id));
+  check_inner_name(arg, QP__RECORD_DIR, name, type, qp__uuid_of_name(name, ".json", &id));
   return 0;
 }
 
@@ -157,19 +157,6 @@ check_inner(struct check *k, const char *dir, qp__os_name *fn, struct qp_err *er
 }
 
 static enum qp_rc
-ignore_packed(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct qp_bytes json,
-              struct qp_err *err)
-{
-  (void)arg;
-  (void)dir;
-  (void)frame;
-  (void)pos;
-  (void)json;
-  (void)err;
-  return QP_OK;
-}
-
-static enum qp_rc
 check_pack(void *arg, const char *name, struct qp_err *err)
 {
   struct check *k = arg;
@@ -181,18 +168,10 @@ check_pack(void *arg, const char *name, struct qp_err *err)
   enum qp_rc rc;
 
   qp__context_path(path, k->context, name);
-  rc = qp__pack_scan(f->os, f->root, path, qp__dict_path(dict, k->context, name), ignore_packed,
-                     NULL, &damaged, &cause);
-  if (rc == QP_NOMEM || (!rc && !damaged)) {
-    if (rc && err)
-      *err = cause;
-    return rc;
-  }
-  if (!qp__problem_io(k->problems, rc, &cause)) {
-    if (err)
-      *err = cause;
-    return rc;
-  }
+  rc = qp__pack_scan(f->os, f->root, path, qp__dict_path(dict, k->context, name), NULL, NULL,
+                     &damaged, &cause);
+  if (rc == QP_NOMEM || (!rc && !damaged) || !qp__problem_io(k->problems, rc, &cause))
+    return qp__fail_as(err, rc, &cause);
   if (rc && rc != QP_CORRUPT && rc != QP_NOTFOUND) {
     qp__report_problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, name, false, false,
                        "%s", cause.msg);
@@ -265,7 +244,7 @@ check_file(void *arg, const char *dir, const char *name, unsigned char type, str
                        "not a directory; links are never followed");
     return QP_OK;
   }
-  if (!dir || !qp__message_file_id(name, &id)) {
+  if (!dir || !qp__uuid_of_name(name, ".json", &id)) {
     tell_foreign(k->problems, &k->context->id, path);
     return QP_OK;
   }
@@ -356,8 +335,7 @@ check_context(struct check *k, struct qp_err *err)
                        false, "%s", cause.msg);
     rc = QP_OK;
   }
-  if (rc && err)
-    *err = cause;
+  (void)qp__fail_as(err, rc, &cause);
   if (!rc)
     rc = confirm(k, err);
   if (!rc && listed)
@@ -421,7 +399,7 @@ check_context_name(void *arg, const char *name, unsigned char type)
   (void)snprintf(path, sizeof(path), "contexts/%s", name);
   if (qp__old_formats.name(name, &id, &backup))
     check_old_name(k, path, &id, backup);
-  else if (!qp__context_dir_id(name, &id))
+  else if (!qp__uuid_of_name(name, "", &id))
     tell_foreign(k->problems, NULL, path);
   else if (type != DT_DIR)
     qp__report_problem(k->problems, QP_PROBLEM_WRONG_TYPE, &id, path, false, false,

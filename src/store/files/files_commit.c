@@ -349,8 +349,8 @@ makes_room(const struct qp__driver_change *changes, size_t n)
   return false;
 }
 
-void
-qp__files_prepare(void *self, struct qp__driver_change *changes, size_t n)
+static void
+prepare(void *self, struct qp__driver_change *changes, size_t n)
 {
   struct qp__files *f = self;
   struct prepare p = { f, changes, -1 };
@@ -425,8 +425,8 @@ drop_guarded(struct qp__files *f, struct qp__driver_change *changes, size_t n)
   c->guard[0] = 0;
 }
 
-void
-qp__files_discard(void *self, struct qp__driver_change *changes, size_t n)
+static void
+discard(void *self, struct qp__driver_change *changes, size_t n)
 {
   struct qp__files *f = self;
   struct qp__fctx *c = n ? changes[0].context : NULL;
@@ -445,6 +445,8 @@ qp__files_discard(void *self, struct qp__driver_change *changes, size_t n)
     changes[i].prepared = NULL;
   }
 }
+
+const struct qp__driver_ahead qp__files_ahead = { .prepare = prepare, .discard = discard };
 
 /* ---- stage ---- */
 
@@ -490,25 +492,19 @@ add_move(struct qp__txn *txn, const struct qp__driver_change *ch, struct qp_err 
 {
   char trash[QP__PATH_MAX];
   char file[QP__PATH_MAX];
-  const char *to = ch->kind == QP__CHANGE_TRASH ? trash : file;
-  struct qp__op op = { .kind = QP__OP_RENAME, .data = { to, 0 } };
-  struct qp__op old = { .kind = QP__OP_UNLINK, .path = file, .data = { "", 0 } };
+  struct qp__op put = { .kind = QP__OP_PUT, .path = trash, .data = ch->bytes };
   enum qp_rc rc;
 
   qp__trash_path(trash, ch->context, &ch->id);
   qp__message_path(file, ch->context, ch->dir, &ch->id);
   if (!ch->prepared)
     return QP_OK;
-  if (ch->prepared == by_rename) {
-    op.path = ch->kind == QP__CHANGE_TRASH ? file : trash;
-    op.data.len = strlen(to);
-    return qp__txn_add(txn, &op, NULL, false, err);
-  }
-  op.kind = QP__OP_PUT;
-  op.path = trash;
-  op.data = ch->bytes;
-  rc = qp__txn_add(txn, &op, ch->prepared, false, err);
-  return rc ? rc : qp__txn_add(txn, &old, NULL, false, err);
+  if (ch->prepared == by_rename && ch->kind == QP__CHANGE_TRASH)
+    return qp__txn_rename(txn, file, trash, 0, err);
+  if (ch->prepared == by_rename)
+    return qp__txn_rename(txn, trash, file, 0, err);
+  rc = qp__txn_add(txn, &put, ch->prepared, false, err);
+  return rc ? rc : qp__txn_unlink(txn, file, err);
 }
 
 /* The file operation of a change, beside its line. False: it has no operation. */
@@ -562,12 +558,11 @@ static enum qp_rc
 add_guard_removal(struct qp__txn *txn, const struct qp__fctx *c, struct qp_err *err)
 {
   char path[QP__PATH_MAX];
-  struct qp__op op = { .kind = QP__OP_UNLINK, .path = path, .data = { "", 0 } };
 
   if (!c->guard[0])
     return QP_OK;
   (void)snprintf(path, sizeof(path), "tmp/%s", c->guard);
-  return qp__txn_add(txn, &op, NULL, false, err);
+  return qp__txn_unlink(txn, path, err);
 }
 
 /* Builds the commit. Contents are first and the lines of a context last, so that another process

@@ -238,11 +238,8 @@ load_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image
   enum qp__sum_state backup_sum;
   enum qp_rc rc = read_meta(f, c, "metadata.json", &image->meta, &from->sum, &from->why);
 
-  if (!is_damage(rc)) {
-    if (rc && err)
-      *err = from->why;
-    return rc;
-  }
+  if (!is_damage(rc))
+    return qp__fail_as(err, rc, &from->why);
   if (from->sum == QP__SUM_WRONG) {
     from->name = "its own checksum: one character had changed";
     rc = mend_meta(f, c, &image->meta, err);

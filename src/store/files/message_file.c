@@ -465,9 +465,9 @@ qp__files_content(struct qp__files *f, struct qp__fctx *c, const struct qp__tree
                       qp_uuid_text(&entry->id, id), cause.msg);
     rc = QP_OK;
   }
-  if (rc && err)
-    *err = cause;
-  if (!rc && out->len && out->data[out->len - 1] == '\n')
+  if (rc)
+    return qp__fail_as(err, rc, &cause);
+  if (out->len && out->data[out->len - 1] == '\n')
     out->data[--out->len] = 0;
-  return rc;
+  return QP_OK;
 }

@@ -164,16 +164,6 @@ erase_lost(struct qp__files *f, const char *id, struct qp_err *err)
 
 /* ---- the commit ---- */
 
-static enum qp_rc
-add_rename(struct removal *r, const char *from, const char *to, unsigned flags, struct qp_err *err)
-{
-  struct qp__op op = {
-    .kind = QP__OP_RENAME, .flags = flags, .path = from, .data = { to, strlen(to) }
-  };
-
-  return qp__txn_add(&r->txn, &op, NULL, false, err);
-}
-
 /* Adds the removal of `path`. *there: it exists. */
 static enum qp_rc
 take_away(struct removal *r, const char *path, bool *there, struct qp_err *err)
@@ -190,7 +180,7 @@ take_away(struct removal *r, const char *path, bool *there, struct qp_err *err)
   qp__files_temp_name(f, r->names[r->count]);
   (void)snprintf(to, sizeof(to), "tmp/%s", r->names[r->count]);
   r->count++;
-  return add_rename(r, path, to, 0, err);
+  return qp__txn_rename(&r->txn, path, to, 0, err);
 }
 
 /* Commits, and removes what went. */
@@ -255,7 +245,7 @@ bring_directory(struct removal *r, const char *from, const char *to, struct qp_e
   const char *base = strrchr(from, '/') + 1;
 
   (void)snprintf(r->names[r->count++], QP__TEMP_NAME_LEN, "%s", base);
-  return add_rename(r, from, to, QP__OP_DROP, err);
+  return qp__txn_rename(&r->txn, from, to, QP__OP_DROP, err);
 }
 
 static enum qp_rc
@@ -270,7 +260,7 @@ bring_file(struct removal *r, const char *from, const char *context, struct qp_e
   if (!rc && !r->files->os->fstatat(r->files->os->self, r->files->root, to, &st) &&
       S_ISDIR(st.st_mode))
     rc = qp__fail(err, QP_EXISTS, "'%s' exists already: move it away", to);
-  return rc ? rc : add_rename(r, from, to, 0, err);
+  return rc ? rc : qp__txn_rename(&r->txn, from, to, 0, err);
 }
 
 enum qp_rc

@@ -75,7 +75,7 @@ look_at_file(void *arg, const char *dir, const char *name, unsigned char type, s
   bool ok = false;
   enum qp_rc rc;
 
-  if (!dir || type != DT_REG || !qp__message_file_id(name, &id))
+  if (!dir || type != DT_REG || !qp__uuid_of_name(name, ".json", &id))
     return QP_OK;
   rc = find_entry(l, &id, &e, err);
   if (rc || !e || qp__entry_kind(e) == QP__PLACE_FILE ||
@@ -99,7 +99,7 @@ take_name(void *arg, const char *name, unsigned char type)
 {
   struct qp_uuid id;
 
-  if (type != DT_REG || !qp__message_file_id(name, &id))
+  if (type != DT_REG || !qp__uuid_of_name(name, ".json", &id))
     return 0;
   return qp__ids_add(arg, &id) ? -ENOMEM : 0;
 }

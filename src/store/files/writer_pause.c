@@ -12,17 +12,6 @@
 #define BUSY_MS 100       /* the longest wait for `busy`, which a backup holds for an instant */
 #define NAP_MS 2          /* how often a leader checks whether a pause is over */
 
-static int
-lock(const struct qp__os *os, int fd, int operation)
-{
-  int rc;
-
-  do
-    rc = os->flock(os->self, fd, operation);
-  while (rc == -EINTR);
-  return rc;
-}
-
 /* ---- the writer's side ---- */
 
 struct timespec
@@ -39,14 +28,10 @@ qp__gate_init(struct qp__gate *g, const struct qp__os *os, int root, int tmp,
               const struct qp__log *log)
 {
   struct qp__mutex alone = QP__MUTEX_INIT(QP__RANK_NONE);
-  pthread_condattr_t attr;
 
   *g = (struct qp__gate){ .os = os, .log = *log, .tmp = tmp };
   g->contexts = qp__open(os, root, "contexts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-  (void)pthread_condattr_init(&attr);
-  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  (void)pthread_cond_init(&g->nap, &attr);
-  (void)pthread_condattr_destroy(&attr);
+  qp__cond_init_mono(&g->nap);
   (void)os->random(os->self, &g->session, sizeof(g->session));
   qp__mutex_lock(&alone);
   qp__gate_enter(g, &alone);
@@ -68,7 +53,7 @@ lock_shared(struct qp__gate *g, struct qp__mutex *mutex, int fd, bool wait, int6
 {
   int rc;
 
-  while ((rc = lock(g->os, fd, LOCK_SH | LOCK_NB)) == -EWOULDBLOCK && wait &&
+  while ((rc = qp__flock(g->os, fd, LOCK_SH | LOCK_NB)) == -EWOULDBLOCK && wait &&
          g->os->mono_ms(g->os->self) < until) {
     struct timespec ts = qp__mono_after(g->os, NAP_MS);
 
@@ -93,7 +78,7 @@ qp__gate_enter(struct qp__gate *g, struct qp__mutex *mutex)
     (void)lock_shared(g, mutex, g->contexts, true, g->os->mono_ms(g->os->self) + BUSY_MS);
   if (open) {
     g->impatient = false;
-    (void)lock(g->os, g->tmp, LOCK_UN);
+    (void)qp__flock(g->os, g->tmp, LOCK_UN);
   }
 }
 
@@ -101,7 +86,7 @@ void
 qp__gate_leave(struct qp__gate *g)
 {
   if (!--g->inside && g->contexts >= 0)
-    (void)lock(g->os, g->contexts, LOCK_UN);
+    (void)qp__flock(g->os, g->contexts, LOCK_UN);
 }
 
 /* ---- the backup's side ---- */
@@ -117,7 +102,7 @@ take(const struct qp__os *os, int root, const char *name, int *out)
     return 0;
   if (fd < 0)
     return fd;
-  rc = lock(os, fd, LOCK_EX);
+  rc = qp__flock(os, fd, LOCK_EX);
   if (rc)
     qp__close(os, fd);
   else

@@ -24,8 +24,8 @@
 #define FOLD_MIN ((uint64_t)128 << 10) /* smaller logs are not folded */
 #define PIECE ((size_t)256 << 10)
 
-bool
-qp__files_wants_fold(void *self, void *context)
+static bool
+is_wanted(void *self, void *context)
 {
   const struct qp__fctx *c = context;
 
@@ -33,8 +33,8 @@ qp__files_wants_fold(void *self, void *context)
   return !c->folding && c->log_bytes > FOLD_MIN && c->log_bytes > c->json_bytes;
 }
 
-void
-qp__files_fold_start(void *self, void *context)
+static void
+start(void *self, void *context)
 {
   struct qp__fctx *c = context;
 
@@ -47,8 +47,8 @@ qp__files_fold_start(void *self, void *context)
   qp__buf_reset(&c->fold_tail);
 }
 
-void
-qp__files_fold_abort(void *self, void *context)
+static void
+abort_fold(void *self, void *context)
 {
   struct qp__files *f = self;
   struct qp__fctx *c = context;
@@ -216,9 +216,9 @@ qp__files_index_write(struct qp__files *f, int dirfd, const char *name,
   return rc;
 }
 
-enum qp_rc
-qp__files_fold_write(void *self, void *context, const struct qp__tree *tree, uint32_t count,
-                     const struct qp__head *heads, size_t n, struct qp_err *err)
+static enum qp_rc
+write_fold(void *self, void *context, const struct qp__tree *tree, uint32_t count,
+           const struct qp__head *heads, size_t n, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct qp__fctx *c = context;
@@ -248,21 +248,14 @@ add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log,
 {
   char from[QP__PATH_MAX];
   char to[QP__PATH_MAX];
-  struct qp__op json_op = { .kind = QP__OP_RENAME, .path = from };
-  struct qp__op log_op = { .kind = QP__OP_PUT, .path = to };
+  struct qp__op op = { .kind = QP__OP_PUT, .path = to, .data = qp__buf_bytes(&c->fold_content) };
   enum qp_rc rc;
 
   QP_ASSERT(c->folding && c->fold_name[0]);
   (void)snprintf(from, sizeof(from), "tmp/%s", c->fold_name);
   (void)snprintf(to, sizeof(to), "%s/index.json", c->path);
-  json_op.data.data = to;
-  json_op.data.len = strlen(to);
-  if (c->fold_content.len) {
-    json_op.kind = QP__OP_PUT;
-    json_op.path = to;
-    json_op.data = qp__buf_bytes(&c->fold_content);
-  }
-  rc = qp__txn_add(txn, &json_op, c->fold_content.len ? c->fold_name : NULL, false, err);
+  rc = c->fold_content.len ? qp__txn_add(txn, &op, c->fold_name, false, err)
+                           : qp__txn_rename(txn, from, to, 0, err);
   if (rc)
     return rc;
   (void)qp__index_log_header(log, c->generation + 1);
@@ -271,8 +264,8 @@ add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log,
   if (rc)
     return rc;
   (void)snprintf(to, sizeof(to), "%s/index.log", c->path);
-  log_op.data = qp__buf_bytes(log);
-  return qp__txn_add(txn, &log_op, NULL, false, err);
+  op.data = qp__buf_bytes(log);
+  return qp__txn_add(txn, &op, NULL, false, err);
 }
 
 /* Sets the counters of the context after a fold was staged. */
@@ -290,8 +283,8 @@ note_fold(struct qp__files *f, struct qp__fctx *c, size_t log_bytes)
   atomic_fetch_add(&f->folds, 1);
 }
 
-enum qp_rc
-qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *err)
+static enum qp_rc
+finish(void *self, void *context, void **ticket, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct qp__fctx *c = context;
@@ -358,16 +351,15 @@ qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__imag
   enum qp_rc rc;
 
   with->staged = false;
-  qp__files_fold_start(f, c);
-  rc = qp__files_fold_write(f, c, &image->tree, image->tree.count, image->heads, image->head_count,
-                            err);
+  start(f, c);
+  rc = write_fold(f, c, &image->tree, image->tree.count, image->heads, image->head_count, err);
   if (rc) {
-    qp__files_fold_abort(f, c);
+    abort_fold(f, c);
     return rc;
   }
   rc = qp__txn_init(&txn, err);
   if (rc) {
-    qp__files_fold_abort(f, c);
+    abort_fold(f, c);
     return rc;
   }
   qp__buf_init(&log, (size_t)1 << 20);
@@ -376,7 +368,7 @@ qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__imag
     rc = qp__journal_stage(f->journal, &txn, err);
   with->staged = !rc;
   if (rc) {
-    qp__files_fold_abort(f, c);
+    abort_fold(f, c);
   } else {
     note_fold(f, c, log.len);
     rc = qp__journal_finish(f->journal, &txn, err);
@@ -385,3 +377,11 @@ qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__imag
   qp__txn_release(&txn);
   return rc;
 }
+
+const struct qp__driver_fold qp__files_fold = {
+  .wanted = is_wanted,
+  .start = start,
+  .write = write_fold,
+  .finish = finish,
+  .abort = abort_fold,
+};

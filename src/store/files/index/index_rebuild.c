@@ -289,7 +289,7 @@ take_file(void *arg, const char *dir, const char *name, unsigned char type, stru
   bool expected = false;
   enum qp_rc rc;
 
-  if (!dir || type != DT_REG || !qp__message_file_id(name, &id))
+  if (!dir || type != DT_REG || !qp__uuid_of_name(name, ".json", &id))
     return QP_OK;
   rc = is_expected(r, dir, &id, &expected, err);
   qp__message_path(path, r->context, dir, &id);

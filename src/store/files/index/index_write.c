@@ -39,14 +39,7 @@ add_number(struct qp__buf *out, uint64_t v)
 static void
 add_string(struct qp__buf *out, const char *s)
 {
-  json_t *value = json_string(s);
-
-  if (!value) {
-    out->rc = out->rc ? out->rc : QP_NOMEM;
-    return;
-  }
-  (void)qp__json_write(out, value);
-  json_decref(value);
+  (void)qp__json_write_string(out, s, strlen(s));
 }
 
 /* The place of a message without its own file. */

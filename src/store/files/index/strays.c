@@ -84,7 +84,7 @@ visit_dir(struct qp__files *f, const struct qp__fctx *c, const char *dir, bool a
     struct stat st;
 
     (void)snprintf(path + n, sizeof(path) - (size_t)n, "/%s", names.list[i]);
-    if (!rc && (qp__message_file_id(names.list[i], &id) ||
+    if (!rc && (qp__uuid_of_name(names.list[i], ".json", &id) ||
                 (all && !f->os->fstatat(f->os->self, f->root, path, &st) &&
                  st.st_size <= FOREIGN_FILE_MAX)))
       rc = fn(arg, path, &id, err);
@@ -146,7 +146,7 @@ note_file(void *arg, const char *dir, const char *name, unsigned char type, stru
   char path[QP__PATH_MAX];
   struct qp_uuid id;
 
-  if (!dir || type != DT_REG || !qp__message_file_id(name, &id))
+  if (!dir || type != DT_REG || !qp__uuid_of_name(name, ".json", &id))
     return QP_OK;
   qp__message_path(path, l->context, dir, &id);
   return note_path(arg, path, &id, err);
@@ -233,9 +233,11 @@ is_spoilt_copy(struct qp_bytes text, struct qp_bytes own)
   return different <= SPOILT_MAX;
 }
 
-enum qp_rc
-qp__rescue(struct qp__files *f, const struct qp__fctx *c, const char *path, struct qp_bytes own,
-           bool *rescued, struct qp_err *err)
+/* Before a file is overwritten with the message `own` (empty: not a message): if it contains another
+ * message, copies that to messages/<id>.json, where a rebuild finds it, and sets *rescued. */
+static enum qp_rc
+rescue(struct qp__files *f, const struct qp__fctx *c, const char *path, struct qp_bytes own,
+       bool *rescued, struct qp_err *err)
 {
   struct qp_message *m = NULL;
   struct qp__buf text;
@@ -270,7 +272,7 @@ qp__rescue_all(struct qp__files *f, const struct qp__fctx *c, struct qp_err *err
     qp__context_path(path, c, names[i]);
     if (!f->os->fstatat(f->os->self, f->root, path, &st) && S_ISREG(st.st_mode) &&
         st.st_size <= (off_t)MESSAGE_FILE_MAX)
-      rc = qp__rescue(f, c, path, none, &rescued, err);
+      rc = rescue(f, c, path, none, &rescued, err);
   }
   return rc;
 }
@@ -289,7 +291,7 @@ qp__files_rescue(void *self, void *context, const struct qp__tree *tree,
     qp__trash_path(path, c, &entry->id);
   else
     qp__message_path(path, c, qp__tree_dir_name(tree, entry->dir), &entry->id);
-  rc = qp__rescue(self, c, path, content, &did, err);
+  rc = rescue(self, c, path, content, &did, err);
   if (did) /* the cached list of files is outdated */
     qp__finds_release(&c->finds);
   *rescued = *rescued || did;

@@ -20,12 +20,8 @@ enum qp_rc qp__stray_files(struct qp__files *f, const struct qp__fctx *c, qp__st
  * search, or NULL. */
 const char *qp__find_file(struct qp__files *f, struct qp__fctx *c, const uint8_t hash[16]);
 
-/* Called before a file is overwritten with the message `own` (empty: not a message): if it contains
- * another message, copies that to messages/<id>.json, where a rebuild finds it. *rescued is set if
- * that was done. */
-enum qp_rc qp__rescue(struct qp__files *f, const struct qp__fctx *c, const char *path,
-                      struct qp_bytes own, bool *rescued, struct qp_err *err);
-/* The same for the other files of a context that a repair may overwrite. */
+/* Copies messages that are in files of other kinds, which a repair may overwrite (metadata.json,
+ * the index, packs), to messages/<id>.json, where a rebuild finds them. */
 enum qp_rc qp__rescue_all(struct qp__files *f, const struct qp__fctx *c, struct qp_err *err);
 
 #endif

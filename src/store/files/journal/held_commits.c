@@ -208,8 +208,9 @@ qp__aside_scan_root(const struct qp__os *os, int root, struct qp__aside_list *l,
   return rc;
 }
 
-bool
-qp__aside_concerns(const struct qp__op *op, const char *id)
+/* Whether an operation changes this item. */
+static bool
+concerns(const struct qp__op *op, const char *id)
 {
   char other[QP__ASIDE_ID_LEN];
 
@@ -226,7 +227,7 @@ qp__aside_touched(struct qp_bytes body, const char *id)
   enum qp_rc rc = qp__op_reader_init(&reader, body);
 
   while (qp__op_next(&reader, &op, &rc))
-    if (qp__aside_concerns(&op, id))
+    if (concerns(&op, id))
       return true;
   return false;
 }
@@ -279,7 +280,7 @@ filter(struct qp_bytes body, const char *id, struct qp__buf *out, struct qp_err 
 
   (void)qp__buf_add(out, zeros, sizeof(zeros));
   while (qp__op_next(&reader, &op, &rc)) {
-    if (!qp__aside_concerns(&op, id) && strncmp(op.path, "tmp/", 4) != 0)
+    if (!concerns(&op, id) && strncmp(op.path, "tmp/", 4) != 0)
       continue;
     (void)qp__op_encode(out, &op);
     count++;

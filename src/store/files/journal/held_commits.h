@@ -67,9 +67,7 @@ void qp__aside_place(const char *id, char out[QP__PATH_MAX]);
 bool qp__aside_id_of(const char *path, char id[QP__ASIDE_ID_LEN]);
 /* The item that an operation changes; of a rename from one to another, the first. */
 bool qp__aside_id_of_op(const struct qp__op *op, char id[QP__ASIDE_ID_LEN]);
-/* Whether an operation changes this one. */
-bool qp__aside_concerns(const struct qp__op *op, const char *id);
-/* Whether the operations of a frame do. */
+/* Whether the operations of a frame change this one. */
 bool qp__aside_touched(struct qp_bytes body, const char *id);
 /* Whether a failure is one of the file or directory alone, and not of the store or the machine. A
  * failure of the disk (EIO) may be either: it counts as one of the file only with `hard`. */

@@ -141,6 +141,19 @@ qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool lost)
 }
 
 enum qp_rc
+qp__journal_sync_files(struct qp__journal *j, struct qp_err *err)
+{
+  struct qp_err cause;
+  int sys = qp__syncfs(j->os, j->root);
+
+  if (!sys)
+    return QP_OK;
+  (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
+  qp__journal_poison(j, &cause, true);
+  return qp__journal_check(j, err);
+}
+
+enum qp_rc
 qp__journal_answer(const struct qp__journal *j, struct qp_err *err)
 {
   QP_ASSERT_HELD(&j->lock);
@@ -503,10 +516,8 @@ qp__journal_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
 enum qp_rc
 qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
 {
-  struct qp_err cause;
   uint64_t upto;
   enum qp_rc rc;
-  int sys;
 
   qp__mutex_lock(&j->lock);
   upto = j->next_seq - 1;
@@ -514,18 +525,8 @@ qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
   qp__mutex_unlock(&j->lock);
   if (!rc)
     rc = qp__journal_forget(j, upto, err);
-  if (rc)
-    return rc;
-  sys = qp__syncfs(j->os, j->root); /* what no commit knows of, perhaps written a moment ago */
-  if (!sys)
-    return QP_OK;
-  (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
-  qp__mutex_lock(&j->lock);
-  j->lost = true;
-  poison(j, &cause);
-  rc = qp__journal_answer(j, err);
-  qp__mutex_unlock(&j->lock);
-  return rc;
+  /* A checkpoint that was not necessary has not synced files that no commit names. */
+  return rc ? rc : qp__journal_sync_files(j, err);
 }
 
 /* ---- sync and apply ---- */
@@ -781,9 +782,7 @@ qp__journal_finish(struct qp__journal *j, struct qp__txn *txn, struct qp_err *er
     else
       qp__mutex_wait(&j->lock, wake_slot(j, txn->seq));
   }
-  rc = txn->rc;
-  if (rc && err)
-    *err = txn->err;
+  rc = qp__fail_as(err, txn->rc, &txn->err);
   if (!rc && !j->options.background && qp__journal_applied_segments(j))
     (void)qp__journal_run_checkpoint(
         j, NULL); /* a failure stops the journal, and the next commit reports it */

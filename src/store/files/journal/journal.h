@@ -64,6 +64,10 @@ void qp__txn_release(struct qp__txn *txn);
 /* `staged` (may be NULL) is copied; `done`: the operation is applied already. */
 enum qp_rc qp__txn_add(struct qp__txn *txn, const struct qp__op *op, const char *staged, bool done,
                        struct qp_err *err);
+/* Adds a RENAME with these flags, or an UNLINK. */
+enum qp_rc qp__txn_rename(struct qp__txn *txn, const char *from, const char *to, unsigned flags,
+                          struct qp_err *err);
+enum qp_rc qp__txn_unlink(struct qp__txn *txn, const char *path, struct qp_err *err);
 
 struct qp__journal_options {
   uint64_t segment_bytes;
@@ -91,6 +95,9 @@ enum qp_rc qp__journal_finish(struct qp__journal *j, struct qp__txn *txn, struct
 
 /* Refuses commits until it is mended. `lost`: what was written to the files may be lost. */
 void qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool lost);
+/* Makes all files of the data directory durable. A failure poisons the journal: only it still has
+ * what the files may have lost. */
+enum qp_rc qp__journal_sync_files(struct qp__journal *j, struct qp_err *err);
 /* Whether it is poisoned: QP_FULL, QP_READONLY or QP_NOMEM when that is the
  * reason, else QP_IO, and why; or QP_OK. */
 enum qp_rc qp__journal_check(struct qp__journal *j, struct qp_err *err);

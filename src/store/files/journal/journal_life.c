@@ -14,69 +14,6 @@
 
 /* ---- contexts that are held ---- */
 
-enum qp_rc
-qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
-{
-  char text[QP__ASIDE_TEXT];
-  struct qp_err cause;
-  uint64_t upto;
-  bool held;
-  enum qp_rc rc;
-  int sys;
-
-  if (!atomic_load(&j->held_count))
-    return QP_OK;
-  qp__mutex_lock(&j->release_lock);
-  qp__mutex_lock(&j->lock);
-  held = qp__aside_find(&j->held, id) != NULL;
-  upto = j->next_seq - 1; /* what was staged before it was held joins it: wait for that */
-  while (held && !j->poison && j->applied_seq < upto) {
-    if (j->queue && !j->syncing)
-      qp__journal_lead(j);
-    else
-      qp__mutex_wait(&j->lock, &j->turn);
-  }
-  rc = held && j->poison ? qp__journal_answer(j, err) : QP_OK;
-  if (held)
-    qp__gate_enter(&j->gate, &j->lock); /* a backup must not see half of it */
-  qp__mutex_unlock(&j->lock);
-  if (held && !rc)
-    rc = qp__aside_carry_out(j->os, j->root, j->applier.tmp, j->dir, id, err);
-  if (held && !rc) {
-    sys = qp__syncfs(j->os, j->root);
-    if (sys) {
-      (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
-      qp__journal_poison(j, &cause, true);
-      rc = qp__journal_check(j, err);
-    }
-  }
-  if (held && !rc)
-    rc = qp__aside_remove(j->os, j->dir, id, err);
-  if (held && !rc) {
-    qp__log(&j->options.log, QP_LOG_WARN, "journal", "%s has the changes that were kept for it",
-            qp__aside_text(id, text));
-    qp__mutex_lock(&j->lock);
-    qp__aside_forget(&j->held, id);
-    atomic_store(&j->held_count, (unsigned)j->held.count);
-    if (!qp__aside_is_context(id))
-      (void)atomic_fetch_add(&j->releases, 1);
-    qp__mutex_unlock(&j->lock);
-  }
-  if (held) {
-    qp__mutex_lock(&j->lock);
-    qp__gate_leave(&j->gate);
-    qp__mutex_unlock(&j->lock);
-  }
-  qp__mutex_unlock(&j->release_lock);
-  return rc;
-}
-
-unsigned
-qp__journal_releases(struct qp__journal *j)
-{
-  return atomic_load(&j->releases);
-}
-
 bool
 qp__journal_holds(struct qp__journal *j, const char *id)
 {
@@ -88,6 +25,64 @@ qp__journal_holds(struct qp__journal *j, const char *id)
   held = qp__aside_find(&j->held, id) != NULL;
   qp__mutex_unlock(&j->lock);
   return held;
+}
+
+/* With release_lock held. */
+static enum qp_rc
+release(struct qp__journal *j, const char *id, struct qp_err *err)
+{
+  char text[QP__ASIDE_TEXT];
+  uint64_t upto;
+  enum qp_rc rc;
+
+  qp__mutex_lock(&j->lock);
+  upto = j->next_seq - 1; /* commits that were staged before it was held are held too: wait */
+  while (!j->poison && j->applied_seq < upto) {
+    if (j->queue && !j->syncing)
+      qp__journal_lead(j);
+    else
+      qp__mutex_wait(&j->lock, &j->turn);
+  }
+  rc = j->poison ? qp__journal_answer(j, err) : QP_OK;
+  qp__gate_enter(&j->gate, &j->lock); /* a backup must not see half of it */
+  qp__mutex_unlock(&j->lock);
+  if (!rc)
+    rc = qp__aside_carry_out(j->os, j->root, j->applier.tmp, j->dir, id, err);
+  if (!rc)
+    rc = qp__journal_sync_files(j, err);
+  if (!rc)
+    rc = qp__aside_remove(j->os, j->dir, id, err);
+  qp__mutex_lock(&j->lock);
+  if (!rc) {
+    qp__log(&j->options.log, QP_LOG_WARN, "journal", "%s has the changes that were kept for it",
+            qp__aside_text(id, text));
+    qp__aside_forget(&j->held, id);
+    atomic_store(&j->held_count, (unsigned)j->held.count);
+    if (!qp__aside_is_context(id))
+      (void)atomic_fetch_add(&j->releases, 1);
+  }
+  qp__gate_leave(&j->gate);
+  qp__mutex_unlock(&j->lock);
+  return rc;
+}
+
+enum qp_rc
+qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  if (!atomic_load(&j->held_count))
+    return QP_OK;
+  qp__mutex_lock(&j->release_lock);
+  rc = qp__journal_holds(j, id) ? release(j, id, err) : QP_OK;
+  qp__mutex_unlock(&j->release_lock);
+  return rc;
+}
+
+unsigned
+qp__journal_releases(struct qp__journal *j)
+{
+  return atomic_load(&j->releases);
 }
 
 /* With the lock held, or alone: after a recovery. */
@@ -269,7 +264,6 @@ run_background(void *arg)
 enum qp_rc
 qp__journal_scrub(struct qp__journal *j, struct qp_err *err)
 {
-  struct qp_err cause;
   enum qp_rc rc = qp__journal_barrier(j, err);
   int sys = 0;
 
@@ -286,14 +280,7 @@ qp__journal_scrub(struct qp__journal *j, struct qp_err *err)
   qp__mutex_unlock(&j->lock);
   if (sys)
     return qp__fail_sys(err, sys, "cannot overwrite old data in the journal");
-  if (rc)
-    return rc;
-  sys = qp__syncfs(j->os, j->root);
-  if (!sys)
-    return QP_OK;
-  (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
-  qp__journal_poison(j, &cause, true);
-  return qp__journal_check(j, err);
+  return rc ? rc : qp__journal_sync_files(j, err);
 }
 
 /* At the end, when the journal is empty: what went through it shall not stay in its files. */
@@ -316,17 +303,12 @@ wipe_last(struct qp__journal *j)
 static void
 init_sync(struct qp__journal *j)
 {
-  pthread_condattr_t attr;
-
   qp__mutex_init(&j->lock, QP__RANK_JOURNAL);
   qp__mutex_init(&j->release_lock, QP__RANK_JOURNAL_RELEASE);
-  (void)pthread_condattr_init(&attr);
-  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   for (size_t i = 0; i < WAKE_SLOTS; i++)
     (void)pthread_cond_init(&j->wake[i], NULL);
   (void)pthread_cond_init(&j->turn, NULL);
-  (void)pthread_cond_init(&j->wanted, &attr);
-  (void)pthread_condattr_destroy(&attr);
+  qp__cond_init_mono(&j->wanted);
 }
 
 static void

@@ -137,6 +137,7 @@ walk_all(struct walk *w, int dir, const struct number_list *list, struct qp_err 
 {
   enum qp_rc rc = QP_OK;
 
+  qp__buf_init(&w->buf, FRAME_MAX);
   for (size_t i = 0; i < list->count && !rc && !w->ended; i++) {
     struct qp__segment s;
 
@@ -153,6 +154,7 @@ walk_all(struct walk *w, int dir, const struct number_list *list, struct qp_err 
     else
       qp__segment_close(w->os, &s);
   }
+  qp__buf_release(&w->buf);
   return rc;
 }
 
@@ -261,20 +263,6 @@ remove_temp(void *arg, const char *name, unsigned char type)
   return guard ? sys : 0;
 }
 
-/* Writes the frames that are to be replayed once more. */
-static enum qp_rc
-rewrite_frames(const struct qp__os *os, int dir, const struct number_list *list, uint64_t after,
-               struct qp_err *err)
-{
-  struct walk walk = { .os = os, .after = after, .rewrite = true };
-  enum qp_rc rc;
-
-  qp__buf_init(&walk.buf, FRAME_MAX);
-  rc = walk_all(&walk, dir, list, err);
-  qp__buf_release(&walk.buf);
-  return rc;
-}
-
 /* ---- what is held ---- */
 
 /* A recovery under way. */
@@ -342,14 +330,8 @@ static enum qp_rc
 walk_frames(struct replay *r, frame_fn *fn, void *arg, struct qp__segment *open, struct walk *out,
             struct qp_err *err)
 {
-  struct walk walk = { .os = r->os, .fn = fn, .arg = arg, .after = r->after, .open = open };
-  enum qp_rc rc;
-
-  qp__buf_init(&walk.buf, FRAME_MAX);
-  rc = walk_all(&walk, r->dir, r->list, err);
-  qp__buf_release(&walk.buf);
-  *out = walk;
-  return rc;
+  *out = (struct walk){ .os = r->os, .fn = fn, .arg = arg, .after = r->after, .open = open };
+  return walk_all(out, r->dir, r->list, err);
 }
 
 /* Adds a frame to the file that is written, if it concerns the context. */
@@ -452,7 +434,7 @@ play_held(struct replay *r, const char *id, struct qp_err *failed, struct qp_err
     return qp__fail_nomem(err, "replaying the journal");
   rc = walk_held(r, id, plan_frame, plan, &file, err);
   if (!rc)
-    rc = qp__plan_run(plan, err);
+    rc = qp__plan_run(plan, true, err);
   h = rc ? NULL : qp__aside_find(qp__plan_failed(plan), id);
   if (h)
     *failed = h->cause;
@@ -494,7 +476,7 @@ replay(struct replay *r, const struct qp__log *log, struct qp__recovery *out, bo
   if (!rc)
     rc = walk_frames(r, plan_frame, r->plan, open, &walk, err);
   if (!rc && (walk.replayed || undone))
-    rc = qp__plan_run(r->plan, err);
+    rc = qp__plan_run(r->plan, true, err);
   for (size_t i = 0; i < walk.open_count; i++)
     qp__segment_close(r->os, &open[i]);
   if (!rc)
@@ -579,11 +561,12 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
                     const struct qp__log *log, struct qp__recovery *out, struct qp_err *err)
 {
   struct number_list list;
+  struct walk rewrite = { .os = os, .after = out->applied, .rewrite = true };
   struct replay r = { os, root, tmp, dir, &list, out->applied, NULL, { 0 }, { 0 }, NULL, false };
   enum qp_rc rc = list_segments(os, dir, &list, err);
 
   if (!rc && out->in_place)
-    rc = rewrite_frames(os, dir, &list, out->applied, err);
+    rc = walk_all(&rewrite, dir, &list, err);
   if (rc)
     return rc;
   qp__buf_init(&r.keys, FRAME_MAX);
@@ -656,11 +639,9 @@ walk_journal(const struct qp__os *os, int root, frame_fn *fn, void *arg, struct 
 
   if (dir < 0)
     return qp__fail_sys(err, dir, "cannot open 'journal'");
-  qp__buf_init(&walk.buf, FRAME_MAX);
   rc = list_segments(os, dir, &list, err);
   if (!rc)
     rc = walk_all(&walk, dir, &list, err);
-  qp__buf_release(&walk.buf);
   qp__close(os, dir);
   return rc;
 }
@@ -671,8 +652,8 @@ qp__journal_mark_live(const struct qp__os *os, int dir, bool live)
   int sys;
 
   do /* a checking reader has it only for a moment; the simulated system does not wait */
-    sys = os->flock(os->self, dir, live ? LOCK_EX : LOCK_UN);
-  while (sys == -EINTR || sys == -EWOULDBLOCK);
+    sys = qp__flock(os, dir, live ? LOCK_EX : LOCK_UN);
+  while (sys == -EWOULDBLOCK);
   return sys;
 }
 
@@ -681,10 +662,8 @@ static enum qp_rc
 is_live(const struct qp__os *os, int root, bool *out, struct qp_err *err)
 {
   int dir = qp__open(os, root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-  int sys = dir;
+  int sys = dir < 0 ? dir : qp__flock(os, dir, LOCK_SH | LOCK_NB);
 
-  while (dir >= 0 && (sys = os->flock(os->self, dir, LOCK_SH | LOCK_NB)) == -EINTR)
-    continue;
   qp__close(os, dir);
   *out = sys == -EWOULDBLOCK;
   return sys < 0 && !*out ? qp__fail_sys(err, sys, "cannot stat 'journal'") : QP_OK;
@@ -712,17 +691,13 @@ struct touched {
 
 /* The context that a path is in, "contexts/{id}" or below. */
 static enum qp_rc
-visit_path(const struct touched *t, const char *path, size_t n)
+visit_path(const struct touched *t, const char *path)
 {
-  static const char top[] = "contexts/";
-  char text[QP_UUID_TEXT];
+  char text[QP__ASIDE_ID_LEN];
   struct qp_uuid id;
 
-  if (n < sizeof(top) - 1 + QP_UUID_TEXT - 1 || memcmp(path, top, sizeof(top) - 1) != 0)
-    return QP_OK;
-  memcpy(text, path + sizeof(top) - 1, sizeof(text) - 1);
-  text[sizeof(text) - 1] = 0;
-  return qp_uuid_parse(text, &id, NULL) ? QP_OK : t->visit(t->arg, &id);
+  return qp__aside_id_of(path, text) && !qp_uuid_parse(text, &id, NULL) ? t->visit(t->arg, &id)
+                                                                        : QP_OK;
 }
 
 static enum qp_rc
@@ -734,9 +709,9 @@ visit_frame(void *arg, const struct frame *frame, struct qp_err *err)
 
   (void)err;
   while (qp__op_next(&reader, &op, &rc)) {
-    rc = visit_path(arg, op.path, strlen(op.path));
+    rc = visit_path(arg, op.path);
     if (!rc && op.kind == QP__OP_RENAME)
-      rc = visit_path(arg, op.data.data, op.data.len);
+      rc = visit_path(arg, op.data.data);
   }
   return rc;
 }

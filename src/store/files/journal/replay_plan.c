@@ -642,9 +642,7 @@ qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err)
   if (qp__aside_id_of(path, id) && qp__aside_is_local(sys, p->hard) &&
       qp__aside_note(&p->failed, id, &cause))
     return QP_OK;
-  if (err)
-    *err = cause;
-  return rc;
+  return qp__fail_as(err, rc, &cause);
 }
 
 /* An operation of a context that has failed: the file in tmp/ that it needs must stay there. */
@@ -690,7 +688,7 @@ qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at, st
   }
   sys = plan_one(p, op, &data, &wait);
   if (!sys && wait) {
-    rc = qp__plan_carry_out(p, false, err);
+    rc = qp__plan_run(p, false, err);
     forget(p);
     if (rc)
       return rc;
@@ -705,10 +703,4 @@ qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at, st
   if (!rc && sys)
     sys = keep_source(p, op);
   return rc || sys != -ENOMEM ? rc : qp__fail_nomem(err, "replaying the journal");
-}
-
-enum qp_rc
-qp__plan_run(struct qp__plan *p, struct qp_err *err)
-{
-  return qp__plan_carry_out(p, true, err);
 }

@@ -46,9 +46,10 @@ void qp__plan_free(struct qp__plan *p); /* NULL is allowed */
 enum qp_rc qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at,
                        struct qp_err *err);
 
-/* Executes the plan. After a failure it cannot be used again, but a new one can be made. A failure
+/* Executes the plan so far. `last`: this is the end, and the files in tmp/ are not needed any more.
+ * After a failure it cannot be used again, but a new one can be made. A failure
  * of one context alone does not end it: the rest of what is planned for that context is omitted. */
-enum qp_rc qp__plan_run(struct qp__plan *p, struct qp_err *err);
+enum qp_rc qp__plan_run(struct qp__plan *p, bool last, struct qp_err *err);
 /* Leaves out a context from now on. */
 enum qp_rc qp__plan_give_up(struct qp__plan *p, const char *id, const struct qp_err *cause,
                             struct qp_err *err);

@@ -77,7 +77,5 @@ bool qp__node_is_temp(const struct qp__node *n);
 enum qp_rc qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err);
 /* Whether a path is in a context that has failed. */
 bool qp__plan_has_failed(const struct qp__plan *p, const char *path);
-/* Executes the plan so far. `last`: this is the end, and the files in tmp/ are not needed. */
-enum qp_rc qp__plan_carry_out(struct qp__plan *p, bool last, struct qp_err *err);
 
 #endif

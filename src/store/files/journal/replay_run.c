@@ -506,7 +506,7 @@ carry_out(struct run *r, struct qp_err *err)
 }
 
 enum qp_rc
-qp__plan_carry_out(struct qp__plan *p, bool last, struct qp_err *err)
+qp__plan_run(struct qp__plan *p, bool last, struct qp_err *err)
 {
   struct run r = { .plan = p, .last = last };
   enum qp_rc rc;

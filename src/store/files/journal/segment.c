@@ -177,9 +177,8 @@ unreadable(const struct qp__segment *s, int sys, struct qp_err *err)
   return qp__fail_sys(err, sys, "cannot read journal segment %llu", (unsigned long long)s->number);
 }
 
-/* The header of an open file, checked. */
-static enum qp_rc
-read_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
+enum qp_rc
+qp__segment_reload(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
 {
   char head[HEADER_LEN];
   char mac[8];
@@ -201,12 +200,6 @@ read_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
 }
 
 enum qp_rc
-qp__segment_reload(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
-{
-  return read_header(os, s, err);
-}
-
-enum qp_rc
 qp__segment_open(const struct qp__os *os, int dir, uint64_t number, bool writable,
                  struct qp__segment *out, struct qp_err *err)
 {
@@ -218,7 +211,7 @@ qp__segment_open(const struct qp__os *os, int dir, uint64_t number, bool writabl
   s.fd = qp__open(os, dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
   if (s.fd < 0)
     return qp__fail_sys(err, s.fd, "cannot open journal segment '%s'", name);
-  rc = read_header(os, &s, err);
+  rc = qp__segment_reload(os, &s, err);
   if (rc) {
     qp__segment_close(os, &s);
     return rc;

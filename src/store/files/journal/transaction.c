@@ -90,3 +90,22 @@ qp__txn_add(struct qp__txn *txn, const struct qp__op *op, const char *staged, bo
   qp__put_le(txn->frame.data + QP__FRAME_HEADER_LEN, txn->op_count, 4);
   return QP_OK;
 }
+
+enum qp_rc
+qp__txn_rename(struct qp__txn *txn, const char *from, const char *to, unsigned flags,
+               struct qp_err *err)
+{
+  struct qp__op op = {
+    .kind = QP__OP_RENAME, .flags = flags, .path = from, .data = { to, strlen(to) }
+  };
+
+  return qp__txn_add(txn, &op, NULL, false, err);
+}
+
+enum qp_rc
+qp__txn_unlink(struct qp__txn *txn, const char *path, struct qp_err *err)
+{
+  struct qp__op op = { .kind = QP__OP_UNLINK, .path = path, .data = { "", 0 } };
+
+  return qp__txn_add(txn, &op, NULL, false, err);
+}

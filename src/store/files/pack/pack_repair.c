@@ -1,16 +1,13 @@
 /* pack_repair.c - rewrites a damaged pack with all readable messages. The damaged file is kept in
  * lost/, because its missing dictionary or a better copy of the disk may be found later. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
+#include "os/copy.h"
 #include "os/file.h"
 #include "store/files/pack/repack.h"
-
-#define COPY_PIECE ((size_t)256 << 10)
 
 /* Copies a file of the context to lost/, unless it is empty or missing. */
 static enum qp_rc
@@ -20,11 +17,6 @@ copy_to_lost(struct qp__repack *r, const char *name, struct qp_err *err)
   const char *base = strrchr(name, '/');
   char from[QP__PATH_MAX];
   char to[QP__PATH_MAX];
-  char *piece = NULL;
-  off_t at = 0;
-  ssize_t n = 0;
-  int out = -1;
-  int in;
   int sys;
 
   if (!qp__repack_size(f, r->context, name))
@@ -32,26 +24,13 @@ copy_to_lost(struct qp__repack *r, const char *name, struct qp_err *err)
   qp__context_path(from, r->context, name);
   (void)snprintf(to, sizeof(to), "lost/%lld-%.36s-%s", (long long)f->os->now_ms(f->os->self),
                  r->context->path + strlen("contexts/"), base ? base + 1 : name);
-  sys = in = qp__open(f->os, f->root, from, O_RDONLY | O_NOFOLLOW, 0);
-  if (in >= 0)
-    sys = qp__dir_make(f->os, f->root, "lost");
-  if (!sys)
-    sys = out = qp__open(f->os, f->root, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  piece = qp__alloc(COPY_PIECE);
-  if (sys >= 0 && !piece)
-    sys = -ENOMEM;
-  while (sys >= 0 && (n = qp__read_at(f->os, in, piece, COPY_PIECE, at)) > 0) {
-    sys = qp__write_at(f->os, out, piece, (size_t)n, at);
-    at += n;
+  sys = qp__dir_make(f->os, f->root, "lost");
+  if (!sys) {
+    sys = qp__copy(f->os, f->root, from, f->root, to);
+    if (sys && sys != -EEXIST)
+      (void)f->os->unlinkat(f->os->self, f->root, to, 0);
   }
-  if (sys >= 0 && n < 0)
-    sys = (int)n;
-  if (sys < 0 && out >= 0)
-    (void)f->os->unlinkat(f->os->self, f->root, to, 0);
-  qp__free(piece);
-  qp__close(f->os, out);
-  qp__close(f->os, in);
-  return sys < 0 ? qp__fail_sys(err, sys, "cannot copy '%s' to '%s'", from, to) : QP_OK;
+  return sys ? qp__fail_sys(err, sys, "cannot copy '%s' to '%s'", from, to) : QP_OK;
 }
 
 /* Writes the readable messages of a pack to a new one; the others are lost from now on. */

@@ -113,7 +113,9 @@ visit_lines(struct scan *s, uint64_t offset, struct qp_err *err)
     s->damaged |= !newline || !dir;
     if (!newline)
       return QP_OK;
-    rc = s->visit(s->arg, dir ? dir : "", offset, (uint32_t)(line - s->content.data), json, err);
+    rc = s->visit ? s->visit(s->arg, dir ? dir : "", offset, (uint32_t)(line - s->content.data),
+                             json, err)
+                  : QP_OK;
     if (rc)
       return rc;
     line = newline + 1;
@@ -203,11 +205,8 @@ scan_frames(struct scan *s, struct qp_err *err)
       rc = search(s, offset + 1, &offset, err);
       continue;
     }
-    if (rc) {
-      if (err)
-        *err = broken;
-      break;
-    }
+    if (rc)
+      return qp__fail_as(err, rc, &broken);
     rc = read_header(s, place.header, err);
     if (!rc)
       rc = visit_lines(s, offset, err);

@@ -82,14 +82,12 @@ qp__repack_read(struct qp__repack *r, const struct qp__entry *e, bool *ok, struc
   }
   if (rc == QP_UNAVAILABLE)
     return qp__fail(err, QP_CORRUPT, "%.200s; run a check with repair first", own.msg);
-  if (err)
-    *err = own;
-  return rc;
+  return qp__fail_as(err, rc, &own);
 }
 
-/* A new name in tmp/ for the later `name`. */
-enum qp_rc
-qp__repack_new(struct qp__repack *r, const char *name, struct qp__made **out, struct qp_err *err)
+/* A new name in tmp/ for the later `name`; it is valid when made_count is increased. */
+static enum qp_rc
+new_file(struct qp__repack *r, const char *name, struct qp__made **out, struct qp_err *err)
 {
   struct qp__made *m;
 
@@ -109,7 +107,7 @@ qp__repack_dict(struct qp__repack *r, struct qp_bytes dict, struct qp_err *err)
 {
   struct qp__files *f = r->files;
   struct qp__made *m = NULL;
-  enum qp_rc rc = qp__repack_new(r, QP__PACK_DICT, &m, err);
+  enum qp_rc rc = new_file(r, QP__PACK_DICT, &m, err);
   int sys;
 
   if (rc)
@@ -136,7 +134,7 @@ qp__packer_start(struct qp__repack *r, const char *name, struct qp_bytes dict,
   sys = qp__tree_pack(r->tree, name, strlen(name), &out->number);
   if (sys)
     return qp__fail_sys(err, sys, "packing messages");
-  rc = qp__repack_new(r, name, &made, err);
+  rc = new_file(r, name, &made, err);
   return rc ? rc : qp__pack_create(f->os, f->tmp, made->temp, dict, 0, &out->writer, err);
 }
 
@@ -206,33 +204,25 @@ qp__packer_fill(struct qp__packer *p, const uint32_t *slots, size_t n, struct qp
 /* ---- the commit ---- */
 
 static enum qp_rc
-add_op(struct qp__txn *txn, enum qp__op_kind kind, const char *path, const char *to,
-       struct qp_err *err)
-{
-  struct qp__op op = { .kind = kind, .path = path, .data = { to ? to : "", to ? strlen(to) : 0 } };
-
-  return qp__txn_add(txn, &op, NULL, false, err);
-}
-
-static enum qp_rc
 add_renames(void *arg, struct qp__txn *txn, struct qp_err *err)
 {
   struct qp__repack *r = arg;
   char from[QP__PATH_MAX];
   char to[QP__PATH_MAX];
+  struct qp__op make_archive = { .kind = QP__OP_MKDIR, .path = to, .data = { "", 0 } };
   bool has_archive = false;
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < r->made_count && !rc; i++) {
     if (strncmp(r->made[i].name, "archive/", 8) == 0 && !has_archive) {
       qp__context_path(to, r->context, "archive");
-      rc = add_op(txn, QP__OP_MKDIR, to, NULL, err);
+      rc = qp__txn_add(txn, &make_archive, NULL, false, err);
       has_archive = true;
     }
     (void)snprintf(from, sizeof(from), "tmp/%s", r->made[i].temp);
     qp__context_path(to, r->context, r->made[i].name);
     if (!rc)
-      rc = add_op(txn, QP__OP_RENAME, from, to, err);
+      rc = qp__txn_rename(txn, from, to, 0, err);
   }
   return rc;
 }
@@ -251,7 +241,7 @@ add_unlinks(void *arg, struct qp__txn *txn, struct qp_err *err)
     if (qp__pack_is_used(r->tree, r->tree->packs[i]))
       continue;
     qp__context_path(path, r->context, r->tree->packs[i]);
-    rc = add_op(txn, QP__OP_UNLINK, path, NULL, err);
+    rc = qp__txn_unlink(txn, path, err);
   }
   for (size_t i = 0; i < r->made_count; i++) {
     new_all = new_all || strcmp(r->made[i].name, QP__PACK_ALL) == 0;
@@ -260,7 +250,7 @@ add_unlinks(void *arg, struct qp__txn *txn, struct qp_err *err)
   if (rc || new_dict || (!new_all && qp__pack_is_used(r->tree, QP__PACK_ALL)))
     return rc;
   qp__context_path(path, r->context, QP__PACK_DICT);
-  return add_op(txn, QP__OP_UNLINK, path, NULL, err);
+  return qp__txn_unlink(txn, path, err);
 }
 
 /* Replaces index and packs. */

@@ -74,9 +74,6 @@ qp__is_in_pack(const struct qp__tree *tree, const struct qp__entry *e, const cha
  * QP_CORRUPT: that place is a pack, see rule (3). */
 enum qp_rc qp__repack_read(struct qp__repack *r, const struct qp__entry *e, bool *ok,
                            struct qp_err *err);
-/* A new name in tmp/ for the later `name`; it is valid when made_count is increased. */
-enum qp_rc qp__repack_new(struct qp__repack *r, const char *name, struct qp__made **out,
-                          struct qp_err *err);
 
 /* Writes the dictionary of the single pack, which is rewritten. */
 enum qp_rc qp__repack_dict(struct qp__repack *r, struct qp_bytes dict, struct qp_err *err);
