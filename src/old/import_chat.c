@@ -354,8 +354,6 @@ commit_growth(struct growth *g, struct qp_err *err)
   struct qp__commit commit = { .effects = &g->effect };
   enum qp_rc rc = make_changes(g, err);
 
-  if (!rc)
-    rc = qp__commit_prepare(g->context->store, g->changes, g->count + 1, err);
   if (rc) {
     qp__view_unref(g->effect.view);
     qp__mutex_unlock(&g->context->write_lock);

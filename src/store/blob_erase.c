@@ -218,10 +218,8 @@ static enum qp_rc
 move(struct qp_store *s, const char *from, const char *to, struct qp_err *err)
 {
   struct qp__driver_change change = { .kind = QP__CHANGE_FILE_RENAME, .path = from, .to = to };
-  struct qp__commit commit = { .changes = &change, .count = 1 };
-  enum qp_rc rc = qp__commit_prepare(s, &change, 1, err);
 
-  return rc ? rc : qp__commit(s, &commit, err);
+  return qp__commit_one(s, &change, err);
 }
 
 /* Moves away those that nothing names. */

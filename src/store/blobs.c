@@ -77,9 +77,7 @@ commit_batch(struct qp_store *s, struct batch *b, struct qp_err *err)
 
   if (!b->count)
     return QP_OK;
-  rc = qp__commit_prepare(s, b->changes, b->count, err);
-  if (!rc)
-    rc = qp__commit(s, &commit, err);
+  rc = qp__commit(s, &commit, err);
   b->count = b->bytes = 0;
   return rc;
 }
@@ -143,25 +141,13 @@ enum qp_rc
 qp_blob_get(struct qp_store *store, const char *id, char **out, size_t *len, struct qp_err *err)
 {
   struct qp__buf text;
-  size_t n;
-  char *data;
   enum qp_rc rc;
 
   if (!qp__blob_name_ok(id))
     return qp__fail(err, QP_INVALID, "the id of a blob is 64 hexadecimal digits in lower case");
   qp__buf_init(&text, QP__BLOB_MAX + 1);
   rc = read_blob(store, id, &text, err);
-  if (!rc) {
-    data = qp__buf_take(&text, &n);
-    if (data) {
-      *out = data;
-      *len = n;
-    } else {
-      rc = qp__fail_nomem(err, "reading a blob");
-    }
-  }
-  qp__buf_release(&text);
-  return rc;
+  return qp__buf_return(&text, rc, "reading a blob", out, len, err);
 }
 
 /* ---- checking ---- */

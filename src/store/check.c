@@ -69,13 +69,8 @@ qp__problem_io(struct qp__problems *p, enum qp_rc rc, const struct qp_err *cause
 static enum qp_rc
 commit_change(struct checking *k, struct qp__driver_change *change, struct qp_err *err)
 {
-  struct qp_store *s = k->store;
-  struct qp__commit commit = { .changes = change, .count = 1 };
-  enum qp_rc rc;
-
   change->context = k->driver;
-  rc = qp__commit_prepare(s, change, 1, err);
-  return rc ? rc : qp__commit(s, &commit, err);
+  return qp__commit_one(k->store, change, err);
 }
 
 /* A message in the trash is restored there, any other one in its own file. */
@@ -162,9 +157,7 @@ restore_message(struct checking *k, struct qp__entry *e, enum qp_problem_kind ki
   if (!rc)
     qp__report_problem(&k->problems, kind, &k->id, path, k->problems.repair, false,
                        "%s; another copy was found", cause);
-  else if (err)
-    *err = own;
-  return rc;
+  return qp__fail_as(err, rc, &own);
 }
 
 /* A message whose content is not what the index says. */
@@ -182,11 +175,8 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
   enum qp_rc rc = QP_OK;
 
   path_of_message(k, e, path);
-  if (!qp__problem_io(&k->problems, why, cause)) {
-    if (err)
-      *err = *cause;
-    return why;
-  }
+  if (!qp__problem_io(&k->problems, why, cause))
+    return qp__fail_as(err, why, cause);
   qp__buf_init(&copy, (size_t)1 << 30);
   if (s->driver->salvage &&
       !s->driver->salvage->find(s->self, k->driver, &k->image.tree, e, &copy, NULL)) {
@@ -258,11 +248,8 @@ compare_entry(struct checking *k, const struct qp__entry *e, struct qp_bytes tex
   char path[400];
   enum qp_rc rc = qp__message_decode("message", text, &m, &cause);
 
-  if (rc == QP_NOMEM) {
-    if (err)
-      *err = cause;
-    return rc;
-  }
+  if (rc == QP_NOMEM)
+    return qp__fail_as(err, rc, &cause);
   field = rc ? NULL : find_difference(&k->image.tree, e, m);
   qp_message_free(m);
   path_of_message(k, e, path);
@@ -291,11 +278,8 @@ check_message(struct checking *k, uint32_t slot, struct qp__buf *text, struct qp
   rc = s->driver->read(s->self, k->driver, &k->image.tree, e, text, &cause);
   k->summary->messages++;
   k->summary->bytes += text->len;
-  if (rc == QP_NOMEM) {
-    if (err)
-      *err = cause;
-    return rc;
-  }
+  if (rc == QP_NOMEM)
+    return qp__fail_as(err, rc, &cause);
   if (!rc && !qp__content_matches(e, qp__buf_bytes(text)))
     rc = qp__fail(&cause, QP_CORRUPT, "its content does not match its hash");
   if (rc)
@@ -314,11 +298,8 @@ check_reference(struct checking *k, const char *branch, const char *prompt, stru
   struct qp_err cause;
   enum qp_rc rc = qp__check_prompt(k->store, prompt, &cause);
 
-  if (rc == QP_NOMEM) {
-    if (err)
-      *err = cause;
-    return rc;
-  }
+  if (rc == QP_NOMEM)
+    return qp__fail_as(err, rc, &cause);
   if (rc != QP_NOTFOUND && rc != QP_INVALID)
     return QP_OK;
   qp__report_problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json",
@@ -333,8 +314,7 @@ static enum qp_rc
 check_references(struct checking *k, struct qp_err *err)
 {
   struct qp__meta *meta = k->image.meta;
-  enum qp_rc rc = check_reference(
-      k, NULL, json_string_value(json_object_get(meta->config, "system_prompt_id")), err);
+  enum qp_rc rc = check_reference(k, NULL, qp__meta_prompt(meta), err);
 
   for (size_t i = 0; i < meta->branch_count && !rc; i++)
     rc = check_reference(k, meta->branches[i].name, meta->branches[i].system_prompt_id, err);
@@ -467,8 +447,8 @@ check_once(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
                              : QP_PROBLEM_METADATA_DAMAGED,
                          id, "metadata.json", false, false, "%s", cause.msg);
     rc = QP_OK;
-  } else if (err) {
-    *err = cause;
+  } else {
+    (void)qp__fail_as(err, rc, &cause);
   }
   qp__image_release(&k->image);
   return rc;

@@ -553,10 +553,8 @@ extern const struct qp__driver *const qp__drivers[];
 enum qp_rc qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
                                   struct qp__entry *entry, struct qp_err *err);
 
-/* The directory of compaction records in that of a context (context/record_file.h), and the id that
- * the name of a file in it stands for. False: it is no record. */
+/* The directory of compaction records in that of a context (context/record_file.h). */
 #define QP__RECORD_DIR "compactions"
-bool qp__record_name_id(const char *name, struct qp_uuid *id);
 
 /* BLAKE2b-128. */
 void qp__content_hash(uint8_t out[16], struct qp_bytes bytes);

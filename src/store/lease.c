@@ -13,16 +13,10 @@
 const struct qp_uuid qp__lease_common = { { 'q', 'u', 'i', 'p', 'u', 0, 0x80, 0, 0x80, 0, 'c', 'o',
                                             'm', 'm', 'o', 'n' } };
 
-static const struct qp__driver_lease *
-offered(const struct qp_store *s)
-{
-  return s->driver->lease;
-}
-
 bool
 qp__lease_joined(const struct qp_store *s)
 {
-  return offered(s) && offered(s)->valid_until(s->self) != 0;
+  return s->driver->lease && s->driver->lease->valid_until(s->self) != 0;
 }
 
 /* ---- what the driver tells ---- */
@@ -73,22 +67,22 @@ qp__lease_join(struct qp_store *s, int64_t lease_ms, struct qp_err *err)
 {
   const struct qp__lease_watch watch = { .lost = on_lost, .orphan = on_orphan, .arg = s };
 
-  if (!offered(s) || s->readonly)
+  if (!s->driver->lease || s->readonly)
     return QP_OK;
-  return offered(s)->join(s->self, lease_ms, &watch, err);
+  return s->driver->lease->join(s->self, lease_ms, &watch, err);
 }
 
 void
 qp__lease_leave(struct qp_store *s)
 {
   if (qp__lease_joined(s))
-    offered(s)->leave(s->self);
+    s->driver->lease->leave(s->self);
 }
 
 enum qp_rc
 qp__lease_announce(struct qp_store *s, const char *address, struct qp_err *err)
 {
-  return qp__lease_joined(s) ? offered(s)->announce(s->self, address, err) : QP_OK;
+  return qp__lease_joined(s) ? s->driver->lease->announce(s->self, address, err) : QP_OK;
 }
 
 /* ---- validity ---- */
@@ -96,7 +90,7 @@ qp__lease_announce(struct qp_store *s, const char *address, struct qp_err *err)
 bool
 qp__lease_valid(const struct qp_store *s)
 {
-  int64_t until = offered(s) ? offered(s)->valid_until(s->self) : 0;
+  int64_t until = s->driver->lease ? s->driver->lease->valid_until(s->self) : 0;
 
   return !until || s->os->mono_ms(s->os->self) < until;
 }
@@ -126,7 +120,7 @@ qp__lease_take_common(struct qp_store *s, struct qp_err *err)
 
   if (!qp__lease_joined(s) || atomic_load(&s->common) == losses + 1)
     return QP_OK;
-  rc = offered(s)->take(s->self, &qp__lease_common, err);
+  rc = s->driver->lease->take(s->self, &qp__lease_common, err);
   if (!rc)
     atomic_store(&s->common, losses + 1);
   return rc;
@@ -137,14 +131,14 @@ qp__lease_holder(struct qp_store *s, const struct qp_uuid *id, struct qp__lease_
                  struct qp_err *err)
 {
   memset(out, 0, sizeof(*out));
-  return qp__lease_joined(s) ? offered(s)->holder(s->self, id, out, err) : QP_OK;
+  return qp__lease_joined(s) ? s->driver->lease->holder(s->self, id, out, err) : QP_OK;
 }
 
 enum qp_rc
 qp__lease_alive(struct qp_store *s, const char *address, bool *out, struct qp_err *err)
 {
   *out = true;
-  return qp__lease_joined(s) ? offered(s)->alive(s->self, address, out, err) : QP_OK;
+  return qp__lease_joined(s) ? s->driver->lease->alive(s->self, address, out, err) : QP_OK;
 }
 
 bool
@@ -154,7 +148,7 @@ qp__lease_give(struct qp_store *s, const struct qp_uuid *id)
   enum qp_rc rc = qp__lease_joined(s) ? qp__context_claim(s, id, &claim, NULL) : QP_BUSY;
 
   if (!rc)
-    rc = offered(s)->give(s->self, id, NULL);
+    rc = s->driver->lease->give(s->self, id, NULL);
   qp__context_unclaim(claim);
   return !rc;
 }
@@ -163,6 +157,6 @@ void
 qp__lease_stats(const struct qp_store *s, struct qp__lease_stats *out)
 {
   memset(out, 0, sizeof(*out));
-  if (offered(s))
-    offered(s)->stats(s->self, out);
+  if (s->driver->lease)
+    s->driver->lease->stats(s->self, out);
 }

@@ -147,11 +147,8 @@ visit_listed(struct qp_store *s, const char *id, qp_prompt_visit *visit, void *a
     qp__log(&s->log, QP_LOG_WARN, "prompt", "%s", cause.msg);
     return QP_OK;
   }
-  if (rc) {
-    if (err)
-      *err = cause;
-    return rc;
-  }
+  if (rc)
+    return qp__fail_as(err, rc, &cause);
   view = qp__prompt_view(p);
   rc = visit(arg, &view);
   qp__prompt_free(p);
@@ -185,7 +182,6 @@ save_prompt(struct qp_store *s, const struct qp__stored_prompt *p, struct qp_err
 {
   char path[QP__PROMPT_PATH];
   struct qp__driver_change change = { .kind = QP__CHANGE_FILE_PUT, .path = path };
-  struct qp__commit commit = { .changes = &change, .count = 1 };
   struct qp__buf text;
   enum qp_rc rc;
 
@@ -195,10 +191,8 @@ save_prompt(struct qp_store *s, const struct qp__stored_prompt *p, struct qp_err
   if (!rc) {
     qp__prompt_path(path, p->id);
     change.bytes = qp__buf_bytes(&text);
-    rc = qp__commit_prepare(s, &change, 1, err);
+    rc = qp__commit_one(s, &change, err);
   }
-  if (!rc)
-    rc = qp__commit(s, &commit, err);
   if (!rc) {
     qp__usage_add_named(&s->usage, p->id, text.len);
     qp__usage_removed(&s->usage); /* the previous one, if there was one */
@@ -461,6 +455,16 @@ build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
   return rc;
 }
 
+/* Unlocks the referrers of a deletion that cannot be committed. */
+static void
+drop_referrers(struct referrer *list, size_t n)
+{
+  for (size_t i = 0; i < n; i++) {
+    qp__view_unref(list[i].effect.view);
+    qp__mutex_unlock(&list[i].context->write_lock);
+  }
+}
+
 /* Commits the deletion together with all referrers, which are locked and then unlocked. */
 static enum qp_rc
 commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_t n,
@@ -469,11 +473,13 @@ commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_
   struct qp__driver_change *changes = qp__alloc0(n + 1, sizeof(*changes));
   struct qp__commit commit = { .changes = changes, .count = n + 1 };
   char path[QP__PROMPT_PATH];
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
-  if (!changes)
-    rc = qp__fail_nomem(err, "deleting a prompt");
-  for (size_t i = 0; i < n && !rc; i++) {
+  if (!changes) {
+    drop_referrers(list, n);
+    return qp__fail_nomem(err, "deleting a prompt");
+  }
+  for (size_t i = 0; i < n; i++) {
     changes[i].kind = QP__CHANGE_META;
     changes[i].context = list[i].context->driver;
     changes[i].bytes = qp__buf_bytes(&list[i].text);
@@ -481,20 +487,10 @@ commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_
     list[i].effect.next = commit.effects;
     commit.effects = &list[i].effect;
   }
-  if (!rc) {
-    qp__prompt_path(path, id);
-    changes[n].kind = QP__CHANGE_FILE_DROP;
-    changes[n].path = path;
-    rc = qp__commit_prepare(s, changes, n + 1, err);
-  }
-  if (!rc) {
-    rc = qp__commit(s, &commit, err);
-  } else {
-    for (size_t i = 0; i < n; i++) {
-      qp__view_unref(list[i].effect.view);
-      qp__mutex_unlock(&list[i].context->write_lock);
-    }
-  }
+  qp__prompt_path(path, id);
+  changes[n].kind = QP__CHANGE_FILE_DROP;
+  changes[n].path = path;
+  rc = qp__commit(s, &commit, err);
   qp__free(changes);
   return rc;
 }
@@ -522,14 +518,10 @@ delete_prompt(struct qp_store *s, const char *id, struct qp_err *err)
     rc = build_referrer(s, &d.contexts.at[i], id, &list[n], &refers, err);
     n += refers;
   }
-  if (!rc) {
+  if (!rc)
     rc = commit_deletion(s, id, list, n, err);
-  } else {
-    for (size_t i = 0; i < n; i++) {
-      qp__view_unref(list[i].effect.view);
-      qp__mutex_unlock(&list[i].context->write_lock);
-    }
-  }
+  else
+    drop_referrers(list, n);
   for (size_t i = 0; i < n; i++) {
     qp__buf_release(&list[i].text);
     qp_context_close(list[i].context);

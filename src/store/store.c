@@ -152,9 +152,11 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
   return QP_OK;
 }
 
-static void
-release_store(struct qp_store *s)
+void
+qp_store_close(struct qp_store *s)
 {
+  if (!s)
+    return;
   qp__committer_release(&s->committer);
   qp__workers_release(&s->folders);
   qp__catalogue_free(s->catalogue);
@@ -234,7 +236,7 @@ qp__store_open_driver(const struct qp__driver *driver, const char *where,
   s->catalogue = qp__catalogue_new(s, where);
   s->where = where[0] ? qp__strdup(where) : NULL;
   if (!s->catalogue || (where[0] && !s->where)) {
-    release_store(s);
+    qp_store_close(s);
     return qp__fail_nomem(err, "opening a store");
   }
   d.readonly = s->readonly;
@@ -251,7 +253,7 @@ qp__store_open_driver(const struct qp__driver *driver, const char *where,
   if (!rc)
     rc = driver->open(where, &d, &s->self, err);
   if (rc) {
-    release_store(s);
+    qp_store_close(s);
     return rc;
   }
   qp__erase_resume(s);
@@ -276,13 +278,6 @@ qp_store_open(const char *url, const struct qp_store_options *options, struct qp
               struct qp_err *err)
 {
   return qp__store_open_os(url, options, &qp__os_posix, out, err);
-}
-
-void
-qp_store_close(struct qp_store *store)
-{
-  if (store)
-    release_store(store);
 }
 
 enum qp_rc

@@ -15,7 +15,6 @@
  * If a step fails, the driver still refuses all writes, and recovery can be tried again.
  *
  * Locks are taken in the usual order: prompt_lock, write locks by id, then those of sessions. */
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -41,18 +40,13 @@ static enum qp_rc
 try_write(struct qp_store *s, struct qp_err *err)
 {
   static const char zeros[PROBE_BYTES];
-  int dir = s->root;
   char name[64];
-  int fd;
   int sys;
 
   s->driver->directory->temp_name(s->self, name);
-  fd = s->os->openat(s->os->self, dir, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
-  if (fd < 0)
-    return qp__fail_sys(err, fd, "cannot create a file in the data directory");
-  sys = qp__write_at(s->os, fd, zeros, sizeof(zeros), 0);
-  (void)s->os->close(s->os->self, fd);
-  (void)s->os->unlinkat(s->os->self, dir, name, 0);
+  sys = qp__file_create(s->os, s->root, name, (struct qp_bytes){ zeros, sizeof(zeros) });
+  if (!sys)
+    (void)s->os->unlinkat(s->os->self, s->root, name, 0);
   return sys ? qp__fail_sys(err, sys, "cannot write %d bytes to the data directory", PROBE_BYTES)
              : QP_OK;
 }

@@ -408,15 +408,13 @@ set_up_damaged(struct place *p)
   struct qp__driver_change tail = { .kind = QP__CHANGE_FILE_APPEND,
                                     .bytes = { text, sizeof(text) - 1 },
                                     .cut = true };
-  struct qp__commit commit = { .changes = &tail, .count = 1 };
   char path[128];
   char id[QP_UUID_TEXT];
 
   set_up(p);
   (void)snprintf(path, sizeof(path), "contexts/%s/events/events.9.jsonl", qp_uuid_text(&p->id, id));
   tail.path = path;
-  assert_int_equal(qp__commit_prepare(p->store, &tail, 1, NULL), QP_OK);
-  assert_int_equal(qp__commit(p->store, &commit, NULL), QP_OK);
+  assert_int_equal(qp__commit_one(p->store, &tail, NULL), QP_OK);
   p->model.damaged = true;
   forget(p);
 }

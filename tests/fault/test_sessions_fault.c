@@ -126,11 +126,7 @@ set_up_unopened(struct place *p)
 static void
 by_hand(struct place *p, struct qp__driver_change *ch)
 {
-  struct qp__commit commit = { .changes = ch, .count = 1 };
-
-  qp__changes_prepare(p->store, ch, 1);
-  assert_int_equal(ch->rc, QP_OK);
-  assert_int_equal(qp__commit(p->store, &commit, NULL), QP_OK);
+  assert_int_equal(qp__commit_one(p->store, ch, NULL), QP_OK);
 }
 
 /* Session 1 is in a file from before there were chunks, with a torn tail. */

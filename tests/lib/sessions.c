@@ -193,13 +193,10 @@ plant(struct fixture *f, const char *name, const char *text)
   const char *path = pathf("sessions/%s", name);
   struct qp__driver_change ch = { .kind = text ? QP__CHANGE_FILE_PUT : QP__CHANGE_FILE_DROP,
                                   .path = path };
-  struct qp__commit commit = { .changes = &ch, .count = 1 };
 
   if (text)
     ch.bytes = bytes_of(text);
-  qp__changes_prepare(f->store, &ch, 1);
-  expect_rc(ch.rc, QP_OK, "prepare", __FILE__, __LINE__);
-  OK(qp__commit(f->store, &commit, &failure));
+  OK(qp__commit_one(f->store, &ch, &failure));
 }
 
 char *

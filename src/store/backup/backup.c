@@ -101,9 +101,7 @@ open_directory(struct backup *b, struct qp_err *err)
   b->dir = b->os->open_root(b->os->self, b->path, 1);
   if (b->dir < 0)
     return qp__fail_sys(err, b->dir, "cannot open the directory '%s'", b->path);
-  do
-    sys = b->os->flock(b->os->self, b->dir, LOCK_EX | LOCK_NB);
-  while (sys == -EINTR);
+  sys = qp__flock(b->os, b->dir, LOCK_EX | LOCK_NB);
   if (sys == -EWOULDBLOCK)
     return qp__fail(err, QP_BUSY, "another backup to '%s' is running; try again when it has ended",
                     b->path);

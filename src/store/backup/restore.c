@@ -100,9 +100,7 @@ check_unused(struct restore *r, struct qp_err *err)
   enum qp_rc rc = qp__store_open_os(r->to_path, &options, r->os, &store, &own);
 
   qp_store_close(store);
-  if (rc == QP_BUSY && err)
-    *err = own;
-  return rc == QP_BUSY ? rc : QP_OK;
+  return rc == QP_BUSY ? qp__fail_as(err, rc, &own) : QP_OK;
 }
 
 static enum qp_rc

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/sized.h"
+#include "base/str.h"
 #include "model/message.h"
 #include "store/context/message_save.h"
 #include "store/context/record_file.h"
@@ -169,20 +170,6 @@ find_branch(struct work *w, const char *name, struct head *out, struct qp_err *e
   return rc;
 }
 
-/* The slot of a message of this context. */
-static enum qp_rc
-find_message(struct qp_context *c, const struct qp_uuid *id, uint32_t *out, struct qp_err *err)
-{
-  char text[QP_UUID_TEXT];
-
-  if (!qp__tree_find(&c->tree, id, true, out))
-    return qp__fail_nomem(err, "looking up a message");
-  if (*out == QP__NO_SLOT)
-    return qp__fail(err, QP_NOTFOUND, "there is no message %s in this context",
-                    qp_uuid_text(id, text));
-  return QP_OK;
-}
-
 static struct qp_uuid
 id_of_slot(const struct work *w, uint32_t slot)
 {
@@ -223,7 +210,7 @@ fork_branch(struct work *w, const struct qp_branch_change *b, struct qp_err *err
   if (!rc)
     rc = find_branch(w, b->other, &from, err);
   if (!rc && b->at)
-    rc = find_message(w->context, b->at, &from.slot, err);
+    rc = qp__context_find(w->context, b->at, true, &from.slot, err);
   if (!rc)
     rc = own_meta(w, err);
   if (rc)
@@ -295,7 +282,7 @@ rewind_branch(struct work *w, const struct qp_branch_change *b, struct qp_err *e
   enum qp_rc rc = find_branch(w, b->name, &old, err);
 
   if (!rc && b->at)
-    rc = find_message(w->context, b->at, &slot, err);
+    rc = qp__context_find(w->context, b->at, true, &slot, err);
   if (!rc && slot != old.slot)
     move_head(w, old.name, slot);
   return rc;
@@ -336,19 +323,6 @@ change_branch(struct work *w, const struct qp_branch_change *b, struct qp_err *e
 
 /* ---- metadata ---- */
 
-/* The prompt that the context's configuration refers to, or NULL. */
-static const char *
-config_prompt(const struct qp__meta *meta)
-{
-  return json_string_value(json_object_get(meta->config, "system_prompt_id"));
-}
-
-static bool
-same_text(const char *a, const char *b)
-{
-  return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /* The new metadata shares parts of the patch, so it gets a copy: the caller's is used and freed by
  * another thread. */
 static enum qp_rc
@@ -377,8 +351,8 @@ patch_metadata(struct work *w, struct qp_err *err)
                                     : qp__meta_patch(w->meta, w->change->metadata, err);
   if (rc)
     return rc;
-  prompt = config_prompt(w->meta);
-  if (!prompt || same_text(prompt, config_prompt(before)))
+  prompt = qp__meta_prompt(w->meta);
+  if (!prompt || qp__str_same(prompt, qp__meta_prompt(before)))
     return QP_OK;
   w->needs_prompts = !w->prompts_locked;
   return w->needs_prompts ? QP_OK : qp__check_prompt(w->context->store, prompt, err);
@@ -761,11 +735,7 @@ enum qp_rc
 qp_message_save(struct qp_context *context, const char *branch, struct qp_message *message,
                 struct qp_uuid *id, struct qp_err *err)
 {
-  struct qp_change change = {
-    .size = sizeof(change), .branch = branch, .messages = &message, .message_count = 1
-  };
-
-  return commit(context, &change, NULL, id, NULL, NULL, NULL, err);
+  return qp_message_save_async(context, branch, message, id, NULL, NULL, err);
 }
 
 enum qp_rc

@@ -10,17 +10,12 @@
 void
 qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool allowed)
 {
-  pthread_condattr_t attr;
-
   memset(c, 0, sizeof(*c));
   c->os = os;
   c->allowed = allowed;
   c->last = &c->first;
   qp__mutex_init(&c->lock, QP__RANK_COMMITTER);
-  (void)pthread_condattr_init(&attr);
-  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  (void)pthread_cond_init(&c->wake, &attr);
-  (void)pthread_condattr_destroy(&attr);
+  qp__cond_init_mono(&c->wake);
 }
 
 /* Waits until the hold ends. */

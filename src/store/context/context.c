@@ -275,50 +275,65 @@ is_outdated(const struct qp_context *c, const uint8_t stamp[16])
   return memcmp(c->stamp, stamp, 16) != 0 || memcmp(stamp, unknown, 16) == 0;
 }
 
-enum qp_rc
-qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
-                struct qp_context **out, struct qp_err *err)
+/* A new reference to the context, which is loaded if it is not in memory (*fresh). `look`: the
+ * reference does not count as a user, and a read-only store does not compare the files. */
+static enum qp_rc
+enter(struct qp_store *s, const struct qp_uuid *id, bool look, struct qp_context **out, bool *fresh,
+      struct qp_err *err)
 {
+  bool compare = s->readonly && !look;
   uint8_t stamp[16] = { 0 };
   struct qp_context *c;
   enum qp_rc rc = QP_OK;
 
-  if (load & QP_LOAD_MIGRATE)
-    rc = migrate_first(store, id, err);
-  if (rc)
-    return rc;
-  if (store->readonly)
-    (void)store->driver->context_peek(store->self, id, NULL, stamp, NULL);
-  qp__mutex_lock(&store->lock);
-  c = wait_for(store, id);
-  if (c && store->readonly && is_outdated(c, stamp)) {
+  if (compare)
+    (void)s->driver->context_peek(s->self, id, NULL, stamp, NULL);
+  qp__mutex_lock(&s->lock);
+  c = wait_for(s, id);
+  if (c && compare && is_outdated(c, stamp)) {
     atomic_store(&c->stale, true);
-    *find_place(store, id) = c->chain;
+    *find_place(s, id) = c->chain;
     c = NULL;
   }
+  *fresh = !c;
   if (c) {
     leave_idle(c);
     c->refs++;
-    qp__mutex_unlock(&store->lock);
   } else {
-    c = add_busy(store, id);
-    qp__mutex_unlock(&store->lock);
-    if (!c)
-      return qp__fail_nomem(err, "opening a context");
+    c = add_busy(s, id);
+  }
+  if (c)
+    c->folds += look;
+  qp__mutex_unlock(&s->lock);
+  if (!c)
+    return qp__fail_nomem(err, "opening a context");
+  if (*fresh) {
     memcpy(c->stamp, stamp, sizeof(stamp));
     rc = load_context(c, err);
     end_busy(c, rc == QP_OK);
-    if (rc)
-      return rc;
   }
-  if (load & QP_LOAD_MESSAGES)
+  if (!rc)
+    *out = c;
+  return rc;
+}
+
+enum qp_rc
+qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
+                struct qp_context **out, struct qp_err *err)
+{
+  struct qp_context *c = NULL;
+  bool fresh;
+  enum qp_rc rc = load & QP_LOAD_MIGRATE ? migrate_first(store, id, err) : QP_OK;
+
+  if (!rc)
+    rc = enter(store, id, false, &c, &fresh, err);
+  if (!rc && load & QP_LOAD_MESSAGES)
     rc = load_messages(c, err);
-  if (rc) {
+  if (rc)
     qp_context_close(c);
-    return rc;
-  }
-  *out = c;
-  return QP_OK;
+  else
+    *out = c;
+  return rc;
 }
 
 struct qp_context *
@@ -377,15 +392,15 @@ qp_context_close(struct qp_context *context)
   qp__mutex_unlock(&s->lock);
 }
 
-static void
-end_fold(struct qp_context *c, bool forget)
+void
+qp__context_end_look(struct qp_context *c, bool fresh)
 {
   struct qp_store *s = c->store;
 
   qp__mutex_lock(&s->lock);
   QP_ASSERT(c->folds && c->refs >= c->folds);
   c->folds--;
-  drop_reference(c, forget);
+  drop_reference(c, fresh);
   (void)pthread_cond_broadcast(&s->ready);
   qp__mutex_unlock(&s->lock);
 }
@@ -404,46 +419,14 @@ qp__context_pin(struct qp_context *c)
 void
 qp__context_unpin(struct qp_context *c)
 {
-  end_fold(c, false);
+  qp__context_end_look(c, false);
 }
 
 enum qp_rc
 qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out, bool *fresh,
                  struct qp_err *err)
 {
-  struct qp_context *c;
-  bool loads;
-  enum qp_rc rc = QP_OK;
-
-  qp__mutex_lock(&s->lock);
-  c = wait_for(s, id);
-  loads = !c;
-  if (c) {
-    leave_idle(c);
-    c->refs++;
-  } else {
-    c = add_busy(s, id);
-  }
-  if (c)
-    c->folds++;
-  qp__mutex_unlock(&s->lock);
-  if (!c)
-    return qp__fail_nomem(err, "opening a context");
-  if (loads) {
-    rc = load_context(c, err);
-    end_busy(c, rc == QP_OK);
-  }
-  if (!rc) {
-    *out = c;
-    *fresh = loads;
-  }
-  return rc;
-}
-
-void
-qp__context_end_look(struct qp_context *c, bool fresh)
-{
-  end_fold(c, fresh);
+  return enter(s, id, true, out, fresh, err);
 }
 
 enum qp_rc
@@ -797,7 +780,6 @@ encode_metadata(struct qp_context *context, bool head, char **out, size_t *len, 
   struct qp__meta *own = NULL;
   struct qp__buf text;
   enum qp_rc rc;
-  char *taken;
 
   qp__buf_init(&text, QP__META_MAX);
   if (head)
@@ -810,15 +792,7 @@ encode_metadata(struct qp_context *context, bool head, char **out, size_t *len, 
   if (!rc)
     rc = qp__meta_encode(own, &text, err);
   qp__meta_free(own);
-  if (!rc) {
-    taken = qp__buf_take(&text, len);
-    if (taken)
-      *out = taken;
-    else
-      rc = qp__fail_nomem(err, "encoding metadata");
-  }
-  qp__buf_release(&text);
-  return rc;
+  return qp__buf_return(&text, rc, "encoding metadata", out, len, err);
 }
 
 enum qp_rc

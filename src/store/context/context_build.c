@@ -254,11 +254,8 @@ build_window(struct window *w, const char *dir, size_t n, struct qp_err *err)
   else
     for (size_t i = 0; i < n; i++)
       build_piece(w, i);
-  if (w->failed != SIZE_MAX) {
-    if (err)
-      *err = w->err;
-    return w->rc;
-  }
+  if (w->failed != SIZE_MAX)
+    return qp__fail_as(err, w->rc, &w->err);
   for (size_t i = 0; i < n && !rc; i++)
     rc = add_entry(b, &w->list[i], err);
   return rc;
@@ -398,8 +395,7 @@ check_reference(struct qp__build *b, const char *id, struct qp_err *err)
 static enum qp_rc
 check_references(struct qp__build *b, const struct qp__meta *meta, struct qp_err *err)
 {
-  enum qp_rc rc =
-      check_reference(b, json_string_value(json_object_get(meta->config, "system_prompt_id")), err);
+  enum qp_rc rc = check_reference(b, qp__meta_prompt(meta), err);
 
   for (size_t i = 0; i < meta->branch_count && !rc; i++)
     rc = check_reference(b, meta->branches[i].system_prompt_id, err);

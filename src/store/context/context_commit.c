@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "store/context/context_int.h"
 #include "store/events/events.h"
 
@@ -45,12 +46,11 @@ count_effect(const struct qp__commit *commit, const struct qp__effect *e,
   struct qp__usage *usage = &e->context->store->usage;
   const struct qp__view *now = e->view ? e->view : e->context->view;
   const char *owner = qp__meta_owner(now->meta);
-  const char *before = old ? qp__meta_owner(old->meta) : owner;
   int64_t bytes = old ? (int64_t)now->meta_bytes - (int64_t)old->meta_bytes : 0;
 
   if (!atomic_load(&usage->owners))
     return;
-  if (before != owner && (!before || !owner || strcmp(before, owner) != 0)) {
+  if (old && !qp__str_same(qp__meta_owner(old->meta), owner)) {
     qp__usage_forget(usage);
     return;
   }
@@ -267,11 +267,8 @@ qp__commit_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t
   enum qp_rc rc = QP_OK;
 
   qp__changes_prepare(s, changes, n);
-  for (size_t i = 0; i < n && !rc; i++) {
-    rc = changes[i].rc;
-    if (rc && err)
-      *err = changes[i].err;
-  }
+  for (size_t i = 0; i < n && !rc; i++)
+    rc = qp__fail_as(err, changes[i].rc, &changes[i].err);
   if (rc)
     qp__changes_discard(s, changes, n);
   return rc;
@@ -434,9 +431,23 @@ qp__commit_later(struct qp_store *s, struct qp__commit *commit)
 enum qp_rc
 qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
 {
-  enum qp_rc rc = qp__commit_stage(s, commit, err);
+  enum qp_rc rc = qp__commit_prepare(s, commit->changes, commit->count, err);
 
+  if (rc) {
+    forget_views(commit);
+    unlock_all(commit);
+    return rc;
+  }
+  rc = qp__commit_stage(s, commit, err);
   return rc ? rc : qp__commit_finish(s, commit, err);
+}
+
+enum qp_rc
+qp__commit_one(struct qp_store *s, struct qp__driver_change *change, struct qp_err *err)
+{
+  struct qp__commit commit = { .changes = change, .count = 1 };
+
+  return qp__commit(s, &commit, err);
 }
 
 /* ---- metadata ---- */

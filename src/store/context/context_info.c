@@ -33,20 +33,14 @@ add_json(struct block *b, enum text which, const json_t *value)
   (void)qp__buf_add_char(&b->buf, 0);
 }
 
-static const char *
-config_text(const struct qp__meta *m, const char *key)
-{
-  return json_string_value(json_object_get(m->config, key));
-}
-
 static void
 add_texts(struct block *b, const struct qp__meta *m)
 {
   add_text(b, TITLE, m->title);
-  add_text(b, MODEL, config_text(m, "model_id"));
-  add_text(b, MODE, config_text(m, "mode"));
-  add_text(b, ROLE, config_text(m, "agent_role"));
-  add_text(b, PROMPT, config_text(m, "system_prompt_id"));
+  add_text(b, MODEL, qp__json_text(m->config, "model_id"));
+  add_text(b, MODE, qp__json_text(m->config, "mode"));
+  add_text(b, ROLE, qp__json_text(m->config, "agent_role"));
+  add_text(b, PROMPT, qp__meta_prompt(m));
   add_json(b, PARAMETERS, json_object_get(m->config, "parameters"));
   add_text(b, OWNER, qp__meta_owner(m));
   add_json(b, DETAIL, m->state_detail);
@@ -80,12 +74,9 @@ qp_context_info_new(struct qp_context *context, struct qp_context_info **out, st
   info.state = own->state;
   info.created_at = own->created_at;
   qp__meta_free(own);
-  rc = qp__buf_check(&b.buf, "the description of a context", err);
-  if (!rc)
-    text = qp__buf_take(&b.buf, NULL);
-  qp__buf_release(&b.buf);
-  if (!text)
-    return rc ? rc : qp__fail_nomem(err, "describing a context");
+  rc = qp__buf_return(&b.buf, QP_OK, "the description of a context", &text, NULL, err);
+  if (rc)
+    return rc;
   info.title = text_at(text, &b, TITLE);
   info.model_id = text_at(text, &b, MODEL);
   info.mode = text_at(text, &b, MODE);

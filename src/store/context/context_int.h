@@ -226,11 +226,10 @@ struct qp__effect {
   struct qp__driver_row row; /* used inside */
 };
 
-/* Stages the changes and finishes them. The caller holds the write locks of all contexts in
- * `effects`; they are released in any case. `prepared` changes are discarded when it fails. On
- * success the writer's state has advanced by the effects: staged views and heads. `added` entries
- * (at most one context has any) are put in its tree, which must have room reserved; *slot receives
- * the first. */
+/* A commit. The caller holds the write locks of all contexts in `effects`; they are released in any
+ * case, and on failure also the views. On success the writer's state has advanced by the effects:
+ * staged views and heads. `added` entries (of the first context in `effects`) are put in its tree,
+ * which must have room reserved; `slot` receives the first. */
 struct qp__commit {
   struct qp__driver_change *changes;
   size_t count;
@@ -252,9 +251,13 @@ struct qp__commit {
   /* Who finishes it later, in the order of the commits of the context; or NULL. */
   struct qp__pending *pending;
 };
+/* Prepares, stages and finishes the changes. */
 enum qp_rc qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
-/* Its two halves: the first releases the locks; after its success the second must follow, in any
- * thread and with everything that *commit points to still there, but for the changes. */
+/* The same for one change of a plain file or of a context that the caller has claimed. */
+enum qp_rc qp__commit_one(struct qp_store *s, struct qp__driver_change *change, struct qp_err *err);
+/* For changes that are prepared: the first function releases the locks, and discards the changes
+ * if it fails. After its success the second must follow, in any thread; everything that *commit
+ * points to must still exist then, except the changes. */
 enum qp_rc qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
 enum qp_rc qp__commit_finish(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
 /* Lets `pending` finish a staged commit: in the committer's thread, or without a committer at once.
@@ -353,6 +356,10 @@ struct qp__stored_prompt;
 enum qp_rc qp__prompt_add(struct qp_store *s, struct qp__stored_prompt *p, struct qp_err *err);
 
 /* ---- message_read.c ---- */
+
+/* The slot of a message of this context. `all` as for qp__tree_find. QP_NOTFOUND. */
+enum qp_rc qp__context_find(struct qp_context *c, const struct qp_uuid *id, bool all, uint32_t *out,
+                            struct qp_err *err);
 
 /* The stored bytes of a message without the newline, from the pool or the driver, checked against
  * the index. QP_UNAVAILABLE: no copy is left (its status says so from then on). The caller owns

@@ -78,26 +78,19 @@ add_change(struct batch *b, uint32_t slot, enum qp__driver_change_kind kind)
   return ch;
 }
 
-/* Prepares and commits. With `context` its write lock is held, and is released in any case. */
+/* With `context` its write lock is held, and is released in any case. */
 static enum qp_rc
 commit_batch(struct batch *b, struct qp_context *context, struct qp_err *err)
 {
-  struct qp_store *s = b->store;
   struct qp__effect effect = { .context = context };
   struct qp__commit commit = { .changes = b->changes, .count = b->count };
-  enum qp_rc rc;
 
   if (context) {
     commit.effects = &effect;
     commit.returned = b->slots;
     commit.returned_count = b->count;
   }
-  rc = qp__commit_prepare(s, b->changes, b->count, err);
-  if (!rc)
-    return qp__commit(s, &commit, err);
-  if (context)
-    qp__mutex_unlock(&context->write_lock);
-  return rc;
+  return qp__commit(b->store, &commit, err);
 }
 
 /* ---- back from the trash ---- */
@@ -246,11 +239,8 @@ add_content(struct gc *g, struct qp__driver_change *ch, struct qp__buf *text, st
 
   if (rc == QP_UNAVAILABLE)
     return QP_OK;
-  if (rc) {
-    if (err)
-      *err = cause;
-    return rc;
-  }
+  if (rc)
+    return qp__fail_as(err, rc, &cause);
   if ((!text->len || text->data[text->len - 1] != '\n') && qp__buf_add_char(text, '\n'))
     return qp__buf_check(text, "a message", err);
   ch->bytes = qp__buf_bytes(text);

@@ -36,36 +36,6 @@ qp__image_head(const struct qp__image *image, const char *name)
 }
 
 bool
-qp__image_reserve_heads(struct qp__image *image, size_t more)
-{
-  return qp__vec_reserve(image->heads, image->head_count, image->head_cap, more);
-}
-
-void
-qp__image_put_head(struct qp__image *image, char **name, uint32_t slot)
-{
-  struct qp__head *head = qp__image_head(image, *name);
-
-  QP_ASSERT(*name && (slot == QP__NO_SLOT || slot < image->tree.count));
-  if (!head) {
-    head = &image->heads[image->head_count++];
-    head->name = *name;
-    *name = NULL;
-  }
-  head->slot = slot;
-}
-
-void
-qp__image_put_name(struct qp__image *image, const char *old_name, char **name)
-{
-  struct qp__head *head = qp__image_head(image, old_name);
-  uint32_t slot = head ? head->slot : QP__NO_SLOT;
-
-  qp__image_drop_head(image, old_name);
-  qp__image_put_head(image, name, slot);
-}
-
-bool
 qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot)
 {
   struct qp__head *head = qp__image_head(image, name);
@@ -74,7 +44,7 @@ qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot)
     head->slot = slot;
     return true;
   }
-  if (!qp__image_reserve_heads(image, 1))
+  if (!qp__vec_reserve(image->heads, image->head_count, image->head_cap, 1))
     return false;
   head = &image->heads[image->head_count];
   head->name = qp__strdup(name);
@@ -150,7 +120,7 @@ qp__image_reserve(struct qp__image *image, const struct qp__driver_change *chang
     return qp__tree_reserve(&image->tree, n) &&
            !qp__tree_dir(&image->tree, change->dir, strlen(change->dir), &dir);
   return (change->kind != QP__CHANGE_HEAD && change->kind != QP__CHANGE_RENAME) ||
-         qp__image_reserve_heads(image, n);
+         qp__vec_reserve(image->heads, image->head_count, image->head_cap, n);
 }
 
 static uint32_t
@@ -177,6 +147,33 @@ add_message(struct qp__image *image, const struct qp__driver_change *change)
   return slot;
 }
 
+/* Moves a head, or adds a branch, for which there is room; its name is moved out of *name, which is
+ * NULL then. */
+static void
+put_head(struct qp__image *image, char **name, uint32_t slot)
+{
+  struct qp__head *head = qp__image_head(image, *name);
+
+  QP_ASSERT(*name && (slot == QP__NO_SLOT || slot < image->tree.count));
+  if (!head) {
+    head = &image->heads[image->head_count++];
+    head->name = *name;
+    *name = NULL;
+  }
+  head->slot = slot;
+}
+
+/* The same for a branch that gets another name. */
+static void
+put_name(struct qp__image *image, const char *old_name, char **name)
+{
+  struct qp__head *head = qp__image_head(image, old_name);
+  uint32_t slot = head ? head->slot : QP__NO_SLOT;
+
+  qp__image_drop_head(image, old_name);
+  put_head(image, name, slot);
+}
+
 uint32_t
 qp__image_apply(struct qp__image *image, const struct qp__driver_change *change, char **name)
 {
@@ -187,10 +184,10 @@ qp__image_apply(struct qp__image *image, const struct qp__driver_change *change,
   case QP__CHANGE_MESSAGE:
     return add_message(image, change);
   case QP__CHANGE_HEAD:
-    qp__image_put_head(image, name, slot);
+    put_head(image, name, slot);
     break;
   case QP__CHANGE_RENAME:
-    qp__image_put_name(image, change->branch, name);
+    put_name(image, change->branch, name);
     break;
   case QP__CHANGE_DROP:
     qp__image_drop_head(image, change->branch);

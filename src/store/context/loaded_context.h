@@ -28,11 +28,6 @@ struct qp__head *qp__image_head(const struct qp__image *image, const char *name)
 /* Adds the branch or moves its head. False: no memory. */
 bool qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot);
 bool qp__image_rename_head(struct qp__image *image, const char *name, const char *new_name);
-/* The same without a failure: reserve must have made room for a new branch, and its name is moved
- * out of *name, which is NULL then. */
-bool qp__image_reserve_heads(struct qp__image *image, size_t more);
-void qp__image_put_head(struct qp__image *image, char **name, uint32_t slot);
-void qp__image_put_name(struct qp__image *image, const char *old_name, char **name);
 void qp__image_drop_head(struct qp__image *image, const char *name);
 
 /* For drivers that keep an image: a copy of tree and heads into an empty image (false: out of

@@ -68,8 +68,8 @@ qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, str
   rc = qp__stored_read(s, c->driver, &c->tree, e, &text, &copy, &cause);
   if (copy || rc == QP_UNAVAILABLE)
     rc = report_damage(c, e, copy, cause.msg, err);
-  else if (rc && err)
-    *err = cause;
+  else
+    (void)qp__fail_as(err, rc, &cause);
   if (!rc && atomic_load_explicit(&e->status, memory_order_relaxed) == QP_STATUS_UNAVAILABLE)
     atomic_store_explicit(&e->status, (uint8_t)qp__place_status(atomic_load(&e->place)),
                           memory_order_relaxed); /* it is back */
@@ -81,12 +81,13 @@ qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, str
 
 /* ---- by id ---- */
 
-static enum qp_rc
-find_slot(struct qp_context *c, const struct qp_uuid *id, uint32_t *out, struct qp_err *err)
+enum qp_rc
+qp__context_find(struct qp_context *c, const struct qp_uuid *id, bool all, uint32_t *out,
+                 struct qp_err *err)
 {
   char text[QP_UUID_TEXT];
 
-  if (!qp__tree_find(&c->tree, id, false, out))
+  if (!qp__tree_find(&c->tree, id, all, out))
     return qp__fail_nomem(err, "looking up a message");
   if (*out == QP__NO_SLOT)
     return qp__fail(err, QP_NOTFOUND, "there is no message %s in this context",
@@ -99,7 +100,7 @@ qp_message_find(struct qp_context *context, const struct qp_uuid *id, struct qp_
                 struct qp_err *err)
 {
   uint32_t slot;
-  enum qp_rc rc = find_slot(context, id, &slot, err);
+  enum qp_rc rc = qp__context_find(context, id, false, &slot, err);
 
   if (!rc)
     qp__tree_info(&context->tree, slot, out);
@@ -114,7 +115,7 @@ qp_message_load(struct qp_context *context, const struct qp_uuid *id, struct qp_
   struct qp_bytes json;
   char what[64] = "message ";
   uint32_t slot;
-  enum qp_rc rc = find_slot(context, id, &slot, err);
+  enum qp_rc rc = qp__context_find(context, id, false, &slot, err);
 
   if (!rc)
     rc = qp__message_blob(context, slot, &blob, err);
@@ -189,11 +190,8 @@ visit_one(struct qp_context *c, uint32_t slot, bool content, struct qp__blob *bl
 
   if (content && !blob)
     rc = qp__message_blob(c, slot, &blob, &cause);
-  if (rc == QP_NOMEM) {
-    if (err)
-      *err = cause;
-    return rc;
-  }
+  if (rc == QP_NOMEM)
+    return qp__fail_as(err, rc, &cause);
   qp__tree_info(&c->tree, slot, &info);
   if (rc) {
     if (rc != QP_UNAVAILABLE)

@@ -4,11 +4,11 @@
 #include "store/context/message_save.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/idset.h"
 #include "base/str.h"
 #include "model/message.h"
 
@@ -22,16 +22,13 @@ qp__saving_name(struct qp__saving *v, struct qp_err *err)
   struct qp_store *s = c->store;
   char text[QP_UUID_TEXT];
   uint32_t slot;
-  enum qp_rc rc;
 
   if (!m->created_at)
     m->created_at = s->os->now_ms(s->os->self);
   if (!qp__time_ok(m->created_at))
     return qp__fail(err, QP_INVALID, "the message's time is not between the years 0000 and 9999");
-  if (qp_uuid_is_none(&m->id)) {
-    rc = qp__store_new_id(s, &m->id, err);
-    return rc;
-  }
+  if (qp_uuid_is_none(&m->id))
+    return qp__store_new_id(s, &m->id, err);
   if (!qp__tree_find(&c->tree, &m->id, true, &slot))
     return qp__fail_nomem(err, "saving a message");
   if (slot != QP__NO_SLOT)
@@ -137,44 +134,27 @@ struct batch {
   size_t count;
 };
 
-struct placed_id {
-  struct qp_uuid id;
-  size_t at;
-};
-
-static int
-by_id(const void *a, const void *b)
-{
-  const struct placed_id *x = a;
-  const struct placed_id *y = b;
-  int order = memcmp(&x->id, &y->id, sizeof(x->id));
-
-  return order ? order : (x->at < y->at ? -1 : 1);
-}
-
 /* An id may occur only once in a batch: the first message keeps it. False: out of memory. */
 static bool
 refuse_repeated(struct batch *b)
 {
-  struct placed_id *ids = qp__alloc(b->n * sizeof(*ids));
+  struct qp__idset ids = { NULL, 0, 0 };
   char text[QP_UUID_TEXT];
-  size_t n = 0;
+  bool ok = true;
 
-  if (!ids)
-    return false;
-  for (size_t i = 0; i < b->n; i++) {
+  for (size_t i = 0; i < b->n && ok; i++) {
+    const struct qp_uuid *id = &b->list[i].message->id;
+    size_t before = ids.count;
+
     if (b->results[i].err.rc)
       continue;
-    ids[n].id = b->list[i].message->id;
-    ids[n++].at = i;
+    ok = qp__idset_add(&ids, id);
+    if (ok && ids.count == before)
+      (void)qp__fail(&b->results[i].err, QP_EXISTS, "duplicate message %s in the batch",
+                     qp_uuid_text(id, text));
   }
-  qsort(ids, n, sizeof(*ids), by_id);
-  for (size_t i = 1; i < n; i++)
-    if (qp_uuid_equal(&ids[i].id, &ids[i - 1].id))
-      (void)qp__fail(&b->results[ids[i].at].err, QP_EXISTS, "duplicate message %s in the batch",
-                     qp_uuid_text(&ids[i].id, text));
-  qp__free(ids);
-  return true;
+  qp__idset_release(&ids);
+  return ok;
 }
 
 /* Makes every message that continues a history the child of the one before it. From message `from`
@@ -276,7 +256,9 @@ commit_batch(struct batch *b, struct qp_err *err)
   }
   commit.count = commit.added_count = b->count;
   move.head = parent;
-  rc = qp__commit(c->store, &commit, err);
+  rc = qp__commit_stage(c->store, &commit, err);
+  if (!rc)
+    rc = qp__commit_finish(c->store, &commit, err);
   for (size_t i = 0; i < b->count && !rc; i++)
     qp__saving_remember(&b->list[b->which[i]], commit.slot + (uint32_t)i);
   return rc;
@@ -339,11 +321,7 @@ prepare_batch(struct batch *b, const char *branch, struct qp_message *const *mes
   if (!refuse_repeated(b))
     return qp__fail_nomem(err, "saving messages");
   prepare_all(b);
-  if (b->count)
-    return QP_OK;
-  if (err)
-    *err = b->results[0].err;
-  return b->results[0].err.rc;
+  return b->count ? QP_OK : qp__fail_as(err, b->results[0].err.rc, &b->results[0].err);
 }
 
 enum qp_rc
@@ -375,7 +353,5 @@ qp_message_save_batch(struct qp_context *context, const char *branch,
       results[i].id = messages[i]->id;
   }
   release_batch(&b);
-  if (rc && err)
-    *err = own;
-  return rc;
+  return qp__fail_as(err, rc, &own);
 }

@@ -10,9 +10,6 @@
 #include "base/json.h"
 #include "base/seal.h"
 #include "base/uuid.h"
-#include "base/vec.h"
-
-#define ID_LEN (QP_UUID_TEXT - 1)
 
 static const char what[] = "a compaction record";
 
@@ -26,67 +23,46 @@ qp__record_path(const struct qp_uuid *context, const struct qp_uuid *id, char ou
                  qp_uuid_text(context, owner), qp_uuid_text(id, text));
 }
 
-bool
-qp__record_name_id(const char *name, struct qp_uuid *id)
-{
-  char text[QP_UUID_TEXT];
-  char again[QP_UUID_TEXT];
-
-  if (strlen(name) != ID_LEN + 5 || strcmp(name + ID_LEN, ".json") != 0)
-    return false;
-  memcpy(text, name, ID_LEN);
-  text[ID_LEN] = 0;
-  return !qp_uuid_parse(text, id, NULL) && strcmp(qp_uuid_text(id, again), text) == 0;
-}
-
 /* ---- reading ---- */
 
-struct listing {
-  struct qp_uuid *ids;
-  size_t count, cap;
-};
-
 static enum qp_rc
-collect(void *arg, const char *name, bool regular)
+collect(void *ids, const char *name, bool regular)
 {
-  struct listing *l = arg;
   struct qp_uuid id;
 
-  if (!regular || !qp__record_name_id(name, &id))
-    return QP_OK;
-  return qp__vec_push(l->ids, l->count, l->cap, id) ? QP_OK : QP_NOMEM;
+  return regular && qp__uuid_of_name(name, ".json", &id) ? qp__ids_add(ids, &id) : QP_OK;
 }
 
 static enum qp_rc
-list_ids(struct qp_store *s, const struct qp_uuid *context, struct listing *l, struct qp_err *err)
+list_ids(struct qp_store *s, const struct qp_uuid *context, struct qp__ids *out, struct qp_err *err)
 {
   char dir[QP__RECORD_PATH];
   char text[QP_UUID_TEXT];
   enum qp_rc rc;
 
   (void)snprintf(dir, sizeof(dir), "contexts/%s/" QP__RECORD_DIR, qp_uuid_text(context, text));
-  rc = s->driver->file_list(s->self, dir, collect, l, err);
+  rc = s->driver->file_list(s->self, dir, collect, out, err);
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "listing compaction records");
   if (rc) {
-    qp__free(l->ids);
+    qp__free(out->at);
     return rc;
   }
-  if (l->count > 1)
-    qsort(l->ids, l->count, sizeof(*l->ids), qp__uuid_compare);
+  if (out->count > 1)
+    qsort(out->at, out->count, sizeof(*out->at), qp__uuid_compare);
   return QP_OK;
 }
 
 enum qp_rc
 qp__record_ids(struct qp_context *c, struct qp_uuid **out, size_t *count, struct qp_err *err)
 {
-  struct listing l = { NULL, 0, 0 };
-  enum qp_rc rc = list_ids(c->store, &c->id, &l, err);
+  struct qp__ids ids = { NULL, 0, 0 };
+  enum qp_rc rc = list_ids(c->store, &c->id, &ids, err);
 
   if (rc)
     return rc;
-  *out = l.ids;
-  *count = l.count;
+  *out = ids.at;
+  *count = ids.count;
   return QP_OK;
 }
 
@@ -128,10 +104,8 @@ change_file(struct checking *k, enum qp__driver_change_kind kind, struct qp_byte
   struct qp__driver_change change = {
     .kind = kind, .context = k->driver, .path = k->path, .bytes = bytes
   };
-  struct qp__commit commit = { .changes = &change, .count = 1 };
-  enum qp_rc rc = qp__commit_prepare(k->store, &change, 1, err);
 
-  return rc ? rc : qp__commit(k->store, &commit, err);
+  return qp__commit_one(k->store, &change, err);
 }
 
 /* Not a record, or not this one. */
@@ -190,7 +164,7 @@ check_text(struct checking *k, const struct qp_uuid *id, struct qp_bytes text, s
   if (rc == QP_INVALID || rc == QP_TOOBIG)
     rc = tell_damage(k, cause.msg, err);
   else if (rc)
-    *err = cause;
+    (void)qp__fail_as(err, rc, &cause);
   else if (seal.state == QP__SUM_WRONG)
     rc = tell_checksum(k, value, err);
   json_decref(value);
@@ -216,7 +190,7 @@ check_record(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
                        cause.msg);
     rc = QP_OK;
   } else {
-    *err = cause;
+    (void)qp__fail_as(err, rc, &cause);
   }
   qp__buf_release(&text);
   return rc;
@@ -227,18 +201,16 @@ qp__records_check(struct qp_store *s, const struct qp_uuid *id, void *driver,
                   struct qp__problems *problems, struct qp_err *err)
 {
   struct checking k = { .store = s, .context = id, .driver = driver, .problems = problems };
-  struct listing l = { NULL, 0, 0 };
+  struct qp__ids ids = { NULL, 0, 0 };
   struct qp_err cause = { QP_OK, "" };
-  enum qp_rc rc = list_ids(s, id, &l, &cause);
+  enum qp_rc rc = list_ids(s, id, &ids, &cause);
 
   if (rc && rc != QP_NOMEM)
     return QP_OK; /* the driver reports a path that is not a directory */
-  if (rc) {
-    *err = cause;
-    return rc;
-  }
-  for (size_t i = 0; i < l.count && !rc; i++)
-    rc = check_record(&k, &l.ids[i], err);
-  qp__free(l.ids);
+  if (rc)
+    return qp__fail_as(err, rc, &cause);
+  for (size_t i = 0; i < ids.count && !rc; i++)
+    rc = check_record(&k, &ids.at[i], err);
+  qp__free(ids.at);
   return rc;
 }

@@ -2,6 +2,7 @@
 #include "store/context/tree.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -61,34 +62,10 @@ qp__tree_release(struct qp__tree *t)
 void
 qp__tree_move(struct qp__tree *to, struct qp__tree *from)
 {
-  atomic_store(&to->blocks, atomic_exchange(&from->blocks, NULL));
-  atomic_store(&to->visible, atomic_exchange(&from->visible, 0));
-  atomic_store(&to->bytes, atomic_exchange(&from->bytes, 0));
-  atomic_store(&to->ids, atomic_exchange(&from->ids, NULL));
-  atomic_store(&to->dirs, atomic_exchange(&from->dirs, NULL));
-  to->block_cap = from->block_cap;
-  to->count = from->count;
-  to->pending_bytes = from->pending_bytes;
-  to->dir_count = from->dir_count;
-  to->dir_cap = from->dir_cap;
-  to->packs = from->packs;
-  to->pack_count = from->pack_count;
-  to->pack_cap = from->pack_cap;
-  to->frames = from->frames;
-  to->frame_count = from->frame_count;
-  to->frame_cap = from->frame_cap;
-  atomic_store(&to->packed_count, atomic_exchange(&from->packed_count, 0));
-  atomic_store(&to->packed_bytes, atomic_exchange(&from->packed_bytes, 0));
-  atomic_store(&to->trashed_count, atomic_exchange(&from->trashed_count, 0));
-  atomic_store(&to->trashed_bytes, atomic_exchange(&from->trashed_bytes, 0));
-  to->retired = from->retired;
-  from->packs = NULL;
-  from->frames = NULL;
-  from->pack_count = from->pack_cap = from->frame_count = from->frame_cap = 0;
-  from->block_cap = from->dir_count = from->dir_cap = 0;
-  from->count = 0;
-  from->pending_bytes = 0;
-  from->retired = NULL;
+  const size_t start = offsetof(struct qp__tree, blocks);
+
+  memcpy((char *)to + start, (char *)from + start, sizeof(*to) - start);
+  memset((char *)from + start, 0, sizeof(*from) - start);
 }
 
 /* Keeps replaced memory as long as readers may use it, which is until the tree is freed. Arrays
@@ -111,10 +88,24 @@ retire(struct qp__tree *t, void *memory)
 
 /* ---- entries ---- */
 
+/* A larger copy of an array of pointers that readers may use; NULL: no memory. */
+static void *
+grow_array(struct qp__tree *t, void *old, size_t count, size_t cap)
+{
+  void **larger = qp__alloc0(cap, sizeof(*larger));
+
+  if (!larger || !retire(t, old)) {
+    qp__free(larger);
+    return NULL;
+  }
+  if (old)
+    memcpy(larger, old, count * sizeof(*larger));
+  return larger;
+}
+
 static bool
 grow_blocks(struct qp__tree *t, size_t need)
 {
-  struct qp__entry **old = atomic_load(&t->blocks);
   struct qp__entry **blocks;
   size_t cap = t->block_cap ? t->block_cap : 4;
 
@@ -123,15 +114,9 @@ grow_blocks(struct qp__tree *t, size_t need)
     return true;
   while (cap < need)
     cap *= 2;
-  blocks = qp__alloc0(cap, sizeof(struct qp__entry *));
+  blocks = grow_array(t, atomic_load(&t->blocks), t->block_cap, cap);
   if (!blocks)
     return false;
-  if (!retire(t, old)) {
-    qp__free(blocks);
-    return false;
-  }
-  if (old)
-    memcpy(blocks, old, t->block_cap * sizeof(struct qp__entry *));
   t->block_cap = cap;
   atomic_store_explicit(&t->blocks, blocks, memory_order_release);
   return true;
@@ -268,21 +253,14 @@ qp__tree_info(const struct qp__tree *t, uint32_t slot, struct qp_message_info *o
 static bool
 grow_dirs(struct qp__tree *t)
 {
-  char **old = atomic_load(&t->dirs);
   size_t cap = t->dir_cap ? t->dir_cap * 2 : 4;
   char **dirs;
 
   if (t->dir_count < t->dir_cap)
     return true;
-  dirs = qp__alloc0(cap, sizeof(char *));
+  dirs = grow_array(t, atomic_load(&t->dirs), t->dir_count, cap);
   if (!dirs)
     return false;
-  if (!retire(t, old)) {
-    qp__free(dirs);
-    return false;
-  }
-  if (old)
-    memcpy(dirs, old, t->dir_count * sizeof(char *));
   t->dir_cap = cap;
   atomic_store_explicit(&t->dirs, dirs, memory_order_release);
   return true;

@@ -49,6 +49,7 @@ struct qp__frame {
 };
 
 struct qp__tree {
+  struct qp__mutex ids_lock; /* making and filling `ids`; first, because it is never moved */
   _Atomic(struct qp__entry **) blocks; /* directory of blocks of entries; replaced when it grows */
   size_t block_cap;
   uint32_t count;                     /* the writer's: all entries, committed or under way */
@@ -56,7 +57,6 @@ struct qp__tree {
   _Atomic uint64_t bytes;             /* sum of the sizes of visible entries */
   uint64_t pending_bytes;             /* the writer's: of all entries */
   _Atomic(struct qp__id_table *) ids; /* NULL until the first lookup by id */
-  struct qp__mutex ids_lock;          /* making and filling `ids` */
   _Atomic(char **) dirs; /* directory names, NULL-terminated list; replaced when it grows */
   size_t dir_count;
   size_t dir_cap;

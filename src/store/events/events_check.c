@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/err.h"
 #include "store/events/events.h"
 
 #define ATTEMPTS 3
@@ -71,10 +72,8 @@ write_again(struct checking *k, const char *path, struct qp_err *err)
                                    .context = k->driver,
                                    .path = path,
                                    .bytes = qp__buf_bytes(&k->sound) };
-  struct qp__commit commit = { .changes = &put, .count = 1 };
-  enum qp_rc rc = qp__commit_prepare(k->store, &put, 1, err);
 
-  return rc ? rc : qp__commit(k->store, &commit, err);
+  return qp__commit_one(k->store, &put, err);
 }
 
 static enum qp_rc
@@ -95,11 +94,9 @@ check_chunk(struct checking *k, const struct qp__chunklog *log, uint32_t n, stru
                        cause.msg);
     return QP_OK;
   }
-  if (rc && err)
-    *err = cause;
   k->last = k->seq;
   if (rc || (!k->bad && !k->torn))
-    return rc;
+    return qp__fail_as(err, rc, &cause);
   if (k->problems->repair)
     rc = write_again(k, path, err);
   if (!rc && k->bad)
@@ -122,8 +119,7 @@ check_log(struct checking *k, const struct qp__chunklog *log, struct qp_err *err
 
   if (rc && rc != QP_NOMEM)
     return QP_OK; /* the driver reports a path that is not a directory */
-  if (rc && err)
-    *err = cause;
+  (void)qp__fail_as(err, rc, &cause);
   k->last = 0;
   for (size_t i = 0; i < list.count && !rc; i++)
     if (list.n[i])

@@ -200,7 +200,6 @@ qp_idempotency_find(struct qp_context *context, const char *key, char **result, 
   struct qp__events *e = NULL;
   struct qp__key at = { .shown = false };
   struct qp__buf text;
-  char *taken;
   enum qp_rc rc = qp__key_check(key, err);
 
   if (!rc)
@@ -213,13 +212,5 @@ qp_idempotency_find(struct qp_context *context, const char *key, char **result, 
   else
     rc = read_result(e, &at, key, &text, err);
   put_events(context, e);
-  if (!rc) {
-    taken = qp__buf_take(&text, len);
-    if (taken)
-      *result = taken;
-    else
-      rc = qp__fail_nomem(err, "reading an idempotency key");
-  }
-  qp__buf_release(&text);
-  return rc;
+  return qp__buf_return(&text, rc, "reading an idempotency key", result, len, err);
 }

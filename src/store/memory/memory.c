@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/uuid.h"
 #include "base/vec.h"
 #include "store/memory/memory_int.h"
 
@@ -103,23 +104,18 @@ static enum qp_rc
 list_contexts(void *self, qp_context_visit *visit, void *arg, struct qp_err *err)
 {
   struct qp__memory *m = self;
-  struct qp_uuid *ids = NULL;
-  size_t n = 0;
+  struct qp__ids ids = { NULL, 0, 0 };
   enum qp_rc rc = QP_OK;
 
   qp__mutex_lock(&m->lock);
-  for (struct qp__mem_context *c = m->contexts; c; c = c->next)
-    n++;
-  ids = qp__alloc(n * sizeof(*ids));
-  n = 0;
-  for (struct qp__mem_context *c = m->contexts; c && ids; c = c->next)
-    ids[n++] = c->id;
+  for (struct qp__mem_context *c = m->contexts; c && !rc; c = c->next)
+    rc = qp__ids_add(&ids, &c->id);
   qp__mutex_unlock(&m->lock);
-  if (!ids)
-    return qp__fail_nomem(err, "listing contexts");
-  for (size_t i = 0; i < n && !rc; i++)
-    rc = visit(arg, &ids[i]);
-  qp__free(ids);
+  if (rc)
+    rc = qp__fail_nomem(err, "listing contexts");
+  for (size_t i = 0; i < ids.count && !rc; i++)
+    rc = visit(arg, &ids.at[i]);
+  qp__free(ids.at);
   return rc;
 }
 
@@ -459,17 +455,6 @@ check_nothing(void *self, void *context, struct qp__image *image, struct qp__pro
   return QP_OK;
 }
 
-static const struct qp__driver_gc gc = { .purge = qp__mem_purge };
-
-static const struct qp__driver_build build = {
-  .begin = qp__mem_build_begin,
-  .reserve = qp__mem_build_reserve,
-  .put = qp__mem_build_put,
-  .finish = qp__mem_build_finish,
-  .commit = qp__mem_build_commit,
-  .free = qp__mem_build_free,
-};
-
 const struct qp__driver qp__driver_memory = {
   .size = sizeof(struct qp__driver),
   .scheme = "memory",
@@ -489,6 +474,6 @@ const struct qp__driver qp__driver_memory = {
   .file_list = list_files,
   .check = check_nothing,
   .stats = get_stats,
-  .gc = &gc,
-  .build = &build,
+  .gc = &qp__mem_gc,
+  .build = &qp__mem_build,
 };

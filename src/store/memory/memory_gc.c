@@ -5,10 +5,12 @@
 #include "base/err.h"
 #include "store/memory/memory_int.h"
 
-/* Moves tree and heads to an empty image. */
+/* Replaces tree and heads by those of `from`, which is empty afterwards. */
 static void
-move_image(struct qp__image *to, struct qp__image *from)
+replace_image(struct qp__image *to, struct qp__image *from)
 {
+  qp__image_release(to);
+  qp__image_init(to);
   qp__tree_move(&to->tree, &from->tree);
   to->heads = from->heads;
   to->head_count = from->head_count;
@@ -17,14 +19,13 @@ move_image(struct qp__image *to, struct qp__image *from)
   from->head_count = from->head_cap = 0;
 }
 
-enum qp_rc
-qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *gone, bool dry_run,
-              struct qp_gc_report *out, struct qp_err *err)
+static enum qp_rc
+purge(void *self, void *context, struct qp__image *image, const bool *gone, bool dry_run,
+      struct qp_gc_report *out, struct qp_err *err)
 {
   struct qp__memory *m = self;
   struct qp__mem_context *c = context;
   struct qp__image kept;
-  struct qp__image old;
   struct qp__mem_bytes *messages;
   uint32_t *moved;
   bool any = false;
@@ -37,7 +38,6 @@ qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *go
   if (!any || dry_run)
     return QP_OK;
   qp__image_init(&kept);
-  qp__image_init(&old);
   messages = qp__alloc(((size_t)c->image.tree.count + 1) * sizeof(*messages));
   qp__mutex_lock(&m->lock);
   moved = qp__image_copy_kept(&c->image, gone, &kept);
@@ -48,8 +48,7 @@ qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *go
     else
       messages[moved[slot]] = c->messages[slot];
   if (ok) {
-    move_image(&old, &c->image);
-    move_image(&c->image, &kept);
+    replace_image(&c->image, &kept);
     qp__free(c->messages);
     c->messages = messages;
     c->cap = c->image.tree.count; /* there is more room, which need not be known */
@@ -59,7 +58,8 @@ qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *go
   }
   qp__mutex_unlock(&m->lock);
   qp__free(moved);
-  qp__image_release(&old);
   qp__image_release(&kept);
   return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");
 }
+
+const struct qp__driver_gc qp__mem_gc = { .purge = purge };

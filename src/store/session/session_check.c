@@ -440,8 +440,7 @@ check_session(struct checking *k, const char *id, struct qp_err *err)
                        "%s", cause.msg);
     rc = QP_OK;
   } else if (rc) {
-    if (err)
-      *err = cause;
+    (void)qp__fail_as(err, rc, &cause);
   } else if (k->line || k->count) {
     rc = tell_chunks(k, err);
     if (!rc)
@@ -577,11 +576,8 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
   struct qp_err cause = { QP_OK, "" };
   enum qp_rc rc = s->driver->file_list(s->self, QP__SESSION_DIR, check_name, &k, &cause);
 
-  if (!qp__problem_io(problems, rc, &cause)) {
-    if (err)
-      *err = cause;
-    return rc;
-  }
+  if (!qp__problem_io(problems, rc, &cause))
+    return qp__fail_as(err, rc, &cause);
   if (!rc && qp__is_file_held(s, QP__SESSION_INDEX)) {
     uint64_t size;
 
