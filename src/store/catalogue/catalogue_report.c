@@ -139,6 +139,15 @@ qp__cat_bind_sizes(sqlite3_stmt *st, const struct qp_context *c, const struct qp
 
 /* ---- the list of sizes ---- */
 
+/* A driver with a catalogue of its own keeps no reports. */
+static enum qp_rc
+check_kept(const struct qp_store *store, struct qp_err *err)
+{
+  return store->driver->catalogue
+             ? qp__fail(err, QP_MISUSE, "reports of sizes and usage are not kept in this store")
+             : QP_OK;
+}
+
 struct sizes {
   struct qp__arena arena;
   struct qp_size_row *rows;
@@ -299,6 +308,8 @@ qp_size_list(struct qp_store *store, const struct qp_size_query *query, qp_size_
   uint32_t limit;
   enum qp_rc rc = qp__sized_copy("struct qp_size_query", query, &q, sizeof(q), err);
 
+  if (!rc)
+    rc = check_kept(store, err);
   if (rc)
     return rc;
   limit = !q.limit ? SIZES_DEFAULT : q.limit > LIMIT_MAX ? LIMIT_MAX : q.limit;
@@ -370,8 +381,10 @@ qp_size_sum(struct qp_store *store, const char *owner, struct qp_size_total *out
             struct qp_err *err)
 {
   struct qp_size_total total;
-  enum qp_rc rc;
+  enum qp_rc rc = check_kept(store, err);
 
+  if (rc)
+    return rc;
   do {
     rc = read_total(store->catalogue, owner, &total, err);
   } while (qp__cat_try_again(store->catalogue, rc));
@@ -520,6 +533,8 @@ qp_usage_list(struct qp_store *store, const struct qp_usage_query *query, qp_usa
   size_t until;
   enum qp_rc rc = qp__sized_copy("struct qp_usage_query", query, &q, sizeof(q), err);
 
+  if (!rc)
+    rc = check_kept(store, err);
   if (!rc && (q.group > QP_USAGE_MODEL || q.utc_offset < -OFFSET_MAX || q.utc_offset > OFFSET_MAX))
     rc = qp__fail(err, QP_INVALID, "the group or the offset of the days is not valid");
   if (rc)

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "model/message.h"
 #include "store/catalogue/catalogue_int.h"
 
 struct words {
@@ -308,14 +309,26 @@ qp__words_split(struct qp__words *w, struct qp_bytes text, struct qp__buf *out, 
   return qp__buf_check(out, "the words of a text", err);
 }
 
+/* Puts the searchable text of a stored message in w->text. */
+static enum qp_rc
+read_text(struct qp__words *w, struct qp_bytes json, struct qp_err *err)
+{
+  struct qp_message *m = NULL;
+  enum qp_rc rc = qp__message_decode("a message", json, &m, err);
+
+  qp__buf_reset(&w->text);
+  if (!rc)
+    rc = qp__cat_message_text(m, &w->text, err);
+  qp_message_free(m);
+  return rc;
+}
+
 enum qp_rc
 qp__words_of_message(struct qp__words *w, struct qp_bytes json, struct qp__buf *out,
                      uint32_t *count, bool *any, struct qp_err *err)
 {
-  enum qp_rc rc;
+  enum qp_rc rc = read_text(w, json, err);
 
-  qp__buf_reset(&w->text);
-  rc = qp__cat_message_text(json, &w->text, err);
   *any = !rc && w->text.len;
   if (rc == QP_NOMEM)
     return rc;
@@ -353,10 +366,8 @@ qp__words_snippet(struct qp__words *w, struct qp_bytes json, struct qp_bytes mat
   struct qp__cat_db *db = &w->db;
   sqlite3_stmt *st = NULL;
   bool row = false;
-  enum qp_rc rc;
+  enum qp_rc rc = read_text(w, json, err);
 
-  qp__buf_reset(&w->text);
-  rc = qp__cat_message_text(json, &w->text, err);
   if (rc)
     return rc;
   rc = qp__cat_do(db, QP__CAT_BEGIN, err);
