@@ -41,6 +41,7 @@ enum qp__rank {
   QP__RANK_JOURNAL,
   QP__RANK_MEMORY,          /* the driver in memory; publishes with it locked */
   QP__RANK_POSTGRES_BUILD,  /* pg_build.c: what a build has gathered */
+  QP__RANK_POSTGRES_INDEX,  /* pg_index.c: words are made by one thread at a time */
   QP__RANK_POSTGRES_MEMBER, /* pg_member.c: what its thread shall do */
   QP__RANK_POSTGRES,        /* the queue of commits */
   QP__RANK_POSTGRES_POOL,   /* the connections */

@@ -261,7 +261,7 @@ commit(void *self, void *build, struct qp__driver_change *puts, size_t put_count
   if (rc)
     return rc;
   b->stored = false;
-  if (qp__pg_index_context(self, &b->id, &why))
+  if (qp__pg_index_row(self, &b->id, &why))
     qp__log(&b->pg->log, QP_LOG_WARN, "postgres",
             "a context is stored, but it is not listed before the next start: %s", why.msg);
   return QP_OK;

@@ -1,7 +1,8 @@
 /* pg_catalogue.c - lists and search by PostgreSQL, with the answers that the catalogue of a store on
  * files gives.
  *
- * A search first asks the index of quipu.texts, an inverted index (GIN) of words that our own code
+ * A search first sees to it that the words of all messages are there (pg_index.c). Then it asks the
+ * index of quipu.texts, an inverted index (GIN) of words that our own code
  * has made, for the messages that have all words. The words themselves then tell, as a string,
  * whether a phrase is there and how often. The rank is computed as by FTS5 (bm25), from the numbers
  * of all messages in quipu.totals and of those that have a phrase. So the time of a search grows
@@ -232,7 +233,9 @@ search(void *self, const struct qp__find_query *query, qp__found_visit *visit, v
   enum qp_rc rc;
 
   init_question(&q);
-  rc = add_phrases(&q, query, err);
+  rc = qp__pg_index_due(self, err);
+  if (!rc)
+    rc = add_phrases(&q, query, err);
   if (!rc)
     rc = ask_search(self, &q, query, &r, err);
   release_question(&q);

@@ -359,6 +359,7 @@ succeed(struct qp__pg *pg, struct qp__pg_ticket *const *tickets, size_t n)
       tickets[i]->publish(tickets[i]->arg);
   }
   atomic_fetch_add(&pg->commits, n);
+  qp__pg_index_wake(pg);
 }
 
 static void
@@ -488,13 +489,11 @@ qp__pg_stage(void *self, struct qp__driver_change *changes, size_t n, qp__store_
   t->publish = publish;
   t->arg = arg;
   rc = enqueue(self, t, err);
-  if (rc) {
+  if (rc)
     qp__pg_ticket_free(t);
-    return rc;
-  }
-  qp__pg_ahead.discard(self, changes, n); /* they are copied */
-  *ticket = t;
-  return QP_OK;
+  else
+    *ticket = t;
+  return rc;
 }
 
 enum qp_rc

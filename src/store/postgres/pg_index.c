@@ -1,25 +1,29 @@
-/* pg_index.c - makes the rows and words of the catalogue from what is stored: for stores that are
- * older than the catalogue, for contexts that were built as a whole, and for `quipu reindex`.
+/* pg_index.c - the words of messages, and rows of the catalogue from what is stored.
  *
- * quipu.unlisted names the contexts for which this is to be done, so that it goes on after an
- * interruption: open() returns when the table is empty. A context is done in steps of a few hundred
- * messages, each a transaction that locks the context's lease, so that it and the commits of a server
- * that writes the context come one after the other. A step may be repeated. */
+ * A commit does not make words: that would take longer than all the rest of it. The row of a context
+ * in quipu.catalogue says up to which message its words are in quipu.texts (`indexed`), and which
+ * message is its newest (`last`, in the transaction of the commit). So any server finds the contexts
+ * with missing words at once, in an index that has only those. A search first makes what is missing;
+ * a thread of each server does so soon after commits.
+ *
+ * A step makes the words of some hundred messages, which never change, without a lock, and adds them
+ * in a short transaction. That one locks the context against its deletion, so that no words stay
+ * behind; commits go on. A step may be repeated, or done by two servers at once.
+ *
+ * Rows are made from what is stored for stores that are older than the catalogue, for contexts that
+ * were built as a whole, and for `quipu reindex`. quipu.unlisted names those contexts, so that it
+ * goes on after an interruption: open() returns when the table is empty. */
+#include <pthread.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "store/postgres/pg_rows.h"
 
-struct indexing {
-  struct qp__pg *pg;
-  struct qp_uuid id;
-  struct qp__words *words;
-  int64_t after; /* the number of the last message that is done */
-  bool more;
-  bool gone; /* there is no such context */
-  enum qp_rc rc;
-  struct qp_err err;
-};
+#define DUE_MAX 1000                   /* as in the statement */
+#define WORDS_MAX ((size_t)1 << 20)    /* of a message; its text is limited to a quarter */
+#define FOLLOW_MS 500                  /* from the first commit to the work of the thread */
+#define RETRY_MS 10000                 /* … after a failure */
 
 static void
 send_of_context(struct qp__pg_link *link, enum qp__pg_statement statement,
@@ -33,69 +37,353 @@ send_of_context(struct qp__pg_link *link, enum qp__pg_statement statement,
 
 /* ---- words ---- */
 
-static enum qp_rc
-make_text(struct indexing *x, struct qp__pg_rows *rows, const PGresult *r, int i,
-          struct qp__buf *words)
+/* The words of some messages of a context. */
+struct step {
+  struct qp__pg *pg;
+  struct qp_uuid id;
+  struct qp__words *words;
+  int64_t indexed, last; /* of its row; last 0: it has none */
+  struct qp__pg_array ids, numbers, lengths, texts;
+};
+
+static enum qp__pg_outcome
+ask_due(struct qp__pg_link *link, void *arg)
 {
-  struct qp__pg_text text = { .context = x->id,
-                              .number = qp__pg_int(r, i, 0),
-                              .trashed = qp__pg_int(r, i, 3) != 0 };
+  const struct step *x = arg;
+
+  send_of_context(link, QP__PG_DUE_OF, &x->id);
+  send_of_context(link, QP__PG_DUE_MESSAGES, &x->id);
+  return qp__pg_sync(link);
+}
+
+static enum qp_rc
+split_message(struct step *x, const PGresult *r, int i, struct qp__buf *words, struct qp_err *err)
+{
   struct qp_bytes stored = qp__pg_value(r, i, 2);
+  uint32_t count = 0;
   bool any = false;
   enum qp_rc rc = QP_OK;
 
   qp__buf_reset(words);
-  if (qp__pg_uuid(r, i, 1, &text.id) && stored.data)
-    rc = qp__words_of_message(x->words, stored, words, &text.count, &any, &x->err);
-  text.words = qp__buf_bytes(words);
-  if (!rc && any)
-    qp__pg_rows_add_text(rows, &text);
-  return rc;
+  if (stored.data)
+    rc = qp__words_of_message(x->words, stored, words, &count, &any, err);
+  if (rc || !any)
+    return rc;
+  qp__pg_array_add(&x->ids, PQgetvalue(r, i, 1), 16);
+  qp__pg_array_add_int(&x->numbers, qp__pg_int(r, i, 0));
+  qp__pg_array_add_int(&x->lengths, count);
+  qp__pg_array_add(&x->texts, words->data ? words->data : "", words->len);
+  return QP_OK;
 }
 
-/* The words of the messages of one answer. */
+/* Reads messages and makes their words. Afterwards `indexed` is the number of the last of them. */
 static enum qp_rc
-send_texts(struct indexing *x, struct qp__pg_link *link, PGresult *r)
+read_due(struct step *x, struct qp_err *err)
 {
-  struct qp__pg_call drop = { .statement = QP__PG_PURGE_TEXTS };
-  struct qp__pg_array ids;
-  struct qp__pg_rows rows;
+  struct qp__pg_link *link = NULL;
   struct qp__buf words;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = qp__pg_query(x->pg, "read what is to be indexed", ask_due, x, &link, err);
 
-  qp__pg_rows_init(&rows);
-  qp__pg_array_init(&ids, QP__PG_UUID);
-  qp__buf_init(&words, QP__PG_WORDS_MAX);
-  for (int i = 0; i < PQntuples(r) && !rc; i++) {
-    qp__pg_array_add(&ids, PQgetvalue(r, i, 1), 16);
-    rc = make_text(x, &rows, r, i, &words);
-  }
-  qp__pg_add_uuid(&drop, &x->id);
-  if (!rc)
-    rc = qp__pg_add_array(&drop, &ids, &x->err);
-  qp__pg_add_int2(&drop, qp__pg_slot(x->pg));
-  if (!rc) {
-    qp__pg_send(link, &drop);
-    rc = qp__pg_rows_send(&rows, x->pg, link, &x->err);
+  if (rc)
+    return rc;
+  qp__buf_init(&words, WORDS_MAX);
+  x->last = 0;
+  if (PQntuples(link->results[0]) == 1) {
+    const PGresult *r = link->results[1];
+    int count = PQntuples(r);
+
+    x->indexed = qp__pg_int(link->results[0], 0, 0);
+    x->last = qp__pg_int(link->results[0], 0, 1);
+    for (int i = 0; i < count && !rc; i++)
+      rc = split_message(x, r, i, &words, err);
+    x->indexed = count ? qp__pg_int(r, count - 1, 0) : x->last;
   }
   qp__buf_release(&words);
-  qp__pg_array_release(&ids);
-  qp__pg_rows_release(&rows);
+  qp__pg_give(link);
   return rc;
 }
 
-/* ---- the row ---- */
+static enum qp__pg_outcome
+add_words(struct qp__pg_link *link, void *arg)
+{
+  struct step *x = arg;
+  struct qp__pg_call add = { .statement = QP__PG_TEXTS_ADD };
+  struct qp__pg_call done = { .statement = QP__PG_INDEXED };
+  struct qp__pg_array *arrays[] = { &x->ids, &x->numbers, &x->lengths, &x->texts };
+  struct qp_err err;
+
+  qp__pg_send_plain(link, QP__PG_BEGIN);
+  send_of_context(link, QP__PG_CONTEXT_SHARE, &x->id);
+  qp__pg_add_uuid(&add, &x->id);
+  for (size_t i = 0; i < 4; i++)
+    (void)qp__pg_add_array(&add, arrays[i], &err); /* they were checked */
+  qp__pg_add_int2(&add, qp__pg_slot(x->pg));
+  if (x->ids.count)
+    qp__pg_send(link, &add);
+  qp__pg_add_uuid(&done, &x->id);
+  qp__pg_add_int8(&done, x->indexed);
+  qp__pg_send(link, &done);
+  qp__pg_send_plain(link, QP__PG_COMMIT);
+  return qp__pg_sync(link);
+}
+
+static void
+init_arrays(struct step *x)
+{
+  qp__pg_array_init(&x->ids, QP__PG_UUID);
+  qp__pg_array_init(&x->numbers, QP__PG_INT8);
+  qp__pg_array_init(&x->lengths, QP__PG_INT4);
+  qp__pg_array_init(&x->texts, QP__PG_TEXT);
+}
+
+static void
+release_arrays(struct step *x)
+{
+  qp__pg_array_release(&x->ids);
+  qp__pg_array_release(&x->numbers);
+  qp__pg_array_release(&x->lengths);
+  qp__pg_array_release(&x->texts);
+}
 
 static enum qp_rc
-send_row(struct indexing *x, struct qp__pg_link *link, const PGresult *r)
+run_step(struct step *x, struct qp_err *err)
+{
+  const struct qp__pg_array *arrays[] = { &x->ids, &x->numbers, &x->lengths, &x->texts };
+  struct qp__pg_link *link = NULL;
+  enum qp_rc rc;
+
+  init_arrays(x);
+  rc = read_due(x, err);
+  for (size_t i = 0; i < 4 && !rc; i++)
+    rc = qp__buf_check(&arrays[i]->buf, "the words of messages", err);
+  if (!rc && x->last)
+    rc = qp__pg_query(x->pg, "index messages", add_words, x, &link, err);
+  qp__pg_give(link);
+  release_arrays(x);
+  return rc;
+}
+
+/* ---- all that is due ---- */
+
+struct due {
+  struct qp_uuid id;
+  int64_t last;
+};
+
+/* Some of the contexts whose words are missing. */
+static enum qp_rc
+read_list(struct qp__pg *pg, struct due *out, size_t *count, struct qp_err *err)
+{
+  struct qp__pg_call call = { .statement = QP__PG_DUE };
+  struct qp__pg_link *link = NULL;
+  enum qp_rc rc = qp__pg_ask(pg, "read what is to be indexed", &call, &link, err);
+
+  *count = 0;
+  for (int i = 0; !rc && i < PQntuples(link->results[0]) && *count < DUE_MAX; i++) {
+    out[*count].last = qp__pg_int(link->results[0], i, 1);
+    *count += qp__pg_uuid(link->results[0], i, 0, &out[*count].id);
+  }
+  qp__pg_give(link);
+  return rc;
+}
+
+/* ---- the thread ---- */
+
+struct qp__pg_indexer {
+  struct qp__pg *pg;
+  pthread_t thread;
+  atomic_bool stopping;
+  atomic_bool due;       /* something was committed since it looked */
+  struct qp__mutex lock; /* for `wake` */
+  pthread_cond_t wake;
+};
+
+/* Waits, until the store is closed. */
+static void
+wait_ms(struct qp__pg_indexer *x, int64_t ms)
+{
+  int64_t at = x->pg->os->mono_ms(x->pg->os->self) + ms;
+  const struct timespec until = { .tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000 };
+
+  qp__mutex_lock(&x->lock);
+  while (!atomic_load(&x->stopping) && x->pg->os->mono_ms(x->pg->os->self) < at)
+    (void)qp__mutex_timedwait(&x->lock, &x->wake, &until);
+  qp__mutex_unlock(&x->lock);
+}
+
+static bool
+is_stopping(const struct qp__pg_indexer *thread)
+{
+  return thread && atomic_load(&thread->stopping);
+}
+
+/* Up to message `until`. The thread works a quarter of the time only: if there is more to do than
+ * that, commits come first, and searches do the rest. */
+static enum qp_rc
+index_context(struct qp__pg *pg, const struct qp_uuid *id, int64_t until,
+              struct qp__pg_indexer *thread, struct qp_err *err)
+{
+  struct step x = { .pg = pg, .id = *id };
+  enum qp_rc rc = qp__words_take(&pg->words, &x.words, err);
+
+  if (rc)
+    return rc;
+  do { /* another thread may have done it meanwhile: a step looks first */
+    int64_t before = pg->os->mono_ms(pg->os->self);
+
+    qp__mutex_lock(&pg->index_lock);
+    rc = run_step(&x, err);
+    qp__mutex_unlock(&pg->index_lock);
+    if (thread)
+      wait_ms(thread, 3 * (pg->os->mono_ms(pg->os->self) - before));
+  } while (!rc && x.indexed < x.last && x.indexed < until && !is_stopping(thread));
+  qp__words_give(&pg->words, x.words);
+  return rc;
+}
+
+/* A full list may not be all of it. Whatever is committed meanwhile is not waited for. */
+static enum qp_rc
+index_all(struct qp__pg *pg, struct qp__pg_indexer *thread, struct qp_err *err)
+{
+  struct due *list = qp__alloc0(DUE_MAX, sizeof(*list));
+  size_t count;
+  enum qp_rc rc;
+
+  if (!list)
+    return qp__fail_nomem(err, "indexing messages");
+  do {
+    rc = read_list(pg, list, &count, err);
+    for (size_t i = 0; i < count && !rc && !is_stopping(thread); i++)
+      rc = index_context(pg, &list[i].id, list[i].last, thread, err);
+  } while (!rc && count == DUE_MAX && !is_stopping(thread));
+  qp__free(list);
+  return rc;
+}
+
+/* A database that cannot be written, such as a standby, has the words that its primary made. */
+enum qp_rc
+qp__pg_index_due(struct qp__pg *pg, struct qp_err *err)
+{
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc = index_all(pg, NULL, &why);
+
+  if (rc && pg->readonly) {
+    qp__log(&pg->log, QP_LOG_DEBUG, "postgres", "newest messages may not be found: %s", why.msg);
+    return QP_OK;
+  }
+  if (rc && err)
+    *err = why;
+  return rc;
+}
+
+void
+qp__pg_index_wake(struct qp__pg *pg)
+{
+  struct qp__pg_indexer *x = pg->indexer;
+
+  if (!x || atomic_exchange(&x->due, true))
+    return;
+  qp__mutex_lock(&x->lock);
+  (void)pthread_cond_signal(&x->wake);
+  qp__mutex_unlock(&x->lock);
+}
+
+static void *
+run_indexer(void *arg)
+{
+  struct qp__pg_indexer *x = arg;
+  bool told = false;
+
+  for (;;) {
+    struct qp_err err = { QP_OK, "" };
+    enum qp_rc rc;
+
+    qp__mutex_lock(&x->lock);
+    while (!atomic_load(&x->stopping) && !atomic_load(&x->due))
+      qp__mutex_wait(&x->lock, &x->wake);
+    qp__mutex_unlock(&x->lock);
+    wait_ms(x, FOLLOW_MS);
+    if (atomic_load(&x->stopping))
+      return NULL;
+    atomic_store(&x->due, false);
+    rc = index_all(x->pg, x, &err);
+    if (rc && !told)
+      qp__log(&x->pg->log, QP_LOG_WARN, "postgres",
+              "%s; searches make the words of new messages until this works again", err.msg);
+    told = rc != QP_OK;
+    if (rc) {
+      atomic_store(&x->due, true);
+      wait_ms(x, RETRY_MS);
+    }
+  }
+}
+
+enum qp_rc
+qp__pg_index_start(struct qp__pg *pg, struct qp_err *err)
+{
+  struct qp__pg_indexer *x = qp__alloc0(1, sizeof(*x));
+  pthread_condattr_t attr;
+  int sys;
+
+  if (!x)
+    return qp__fail_nomem(err, "opening a store");
+  x->pg = pg;
+  atomic_init(&x->due, true); /* another server may have left something */
+  qp__mutex_init(&x->lock, QP__RANK_NONE);
+  (void)pthread_condattr_init(&attr); /* none of these fails on Linux */
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  (void)pthread_cond_init(&x->wake, &attr);
+  (void)pthread_condattr_destroy(&attr);
+  sys = pthread_create(&x->thread, NULL, run_indexer, x);
+  if (!sys) {
+    pg->indexer = x;
+    return QP_OK;
+  }
+  (void)pthread_cond_destroy(&x->wake);
+  qp__mutex_release(&x->lock);
+  qp__free(x);
+  return qp__fail_sys(err, -sys, "cannot start the thread that indexes messages");
+}
+
+void
+qp__pg_index_stop(struct qp__pg *pg)
+{
+  struct qp__pg_indexer *x = pg->indexer;
+
+  if (!x)
+    return;
+  atomic_store(&x->stopping, true);
+  qp__mutex_lock(&x->lock);
+  (void)pthread_cond_signal(&x->wake);
+  qp__mutex_unlock(&x->lock);
+  (void)pthread_join(x->thread, NULL);
+  pg->indexer = NULL;
+  (void)pthread_cond_destroy(&x->wake);
+  qp__mutex_release(&x->lock);
+  qp__free(x);
+}
+
+/* ---- rows ---- */
+
+struct making {
+  struct qp__pg *pg;
+  struct qp_uuid id;
+  enum qp_rc rc;
+  struct qp_err err;
+};
+
+/* The row and, because it may be wrong, none of the words. */
+static enum qp_rc
+send_row(struct making *x, struct qp__pg_link *link, const PGresult *r)
 {
   struct qp_bytes bytes = qp__pg_value(r, 0, 0);
   struct qp__meta *meta = NULL;
   struct qp__driver_row row;
-  struct qp__pg_rows rows;
-  int64_t newest = qp__pg_int(r, 0, 3);
+  struct qp__pg_rows rows = { NULL, 0, 0 };
+  int64_t newest = qp__pg_int(r, 0, 4);
   enum qp_rc rc = qp__meta_decode("metadata", bytes, &meta, &x->err);
 
+  qp__pg_rows_delete(x->pg, link, &x->id);
   if (rc == QP_NOMEM)
     return rc;
   if (rc) { /* check reports it */
@@ -107,127 +395,55 @@ send_row(struct indexing *x, struct qp__pg_link *link, const PGresult *r)
   row.row.bytes = (uint64_t)qp__pg_int(r, 0, 2);
   if (newest > row.row.updated_at)
     row.row.updated_at = newest;
-  qp__pg_rows_init(&rows);
-  rc = qp__pg_rows_put(&rows, &x->id, &row, &x->err);
+  rc = qp__pg_rows_put(&rows, &x->id, &row, qp__pg_int(r, 0, 3), &x->err);
   if (!rc)
-    rc = qp__pg_rows_send(&rows, x->pg, link, &x->err);
+    rc = qp__pg_rows_send(&rows, link, &x->err);
   qp__pg_rows_release(&rows);
   qp__meta_free(meta);
   return rc;
 }
 
-/* ---- steps ---- */
-
-/* Ends a step: with a failure of ours nothing of it is stored. */
+/* The locks are those of a commit, and that of pg_rows.c. */
 static enum qp__pg_outcome
-end_step(struct indexing *x, struct qp__pg_link *link, enum qp_rc rc)
+make_row(struct qp__pg_link *link, void *arg)
 {
-  x->rc = rc;
-  qp__pg_send_plain(link, rc ? QP__PG_ROLLBACK : QP__PG_COMMIT);
-  return qp__pg_sync(link);
-}
-
-/* Begins a step: *out is the answer to a question about the context. */
-static enum qp__pg_outcome
-begin_step(struct indexing *x, struct qp__pg_link *link, const struct qp__pg_call *call,
-           PGresult **out)
-{
+  struct making *x = arg;
   enum qp__pg_outcome outcome;
+  PGresult *r;
 
+  x->rc = QP_OK;
   qp__pg_send_plain(link, QP__PG_BEGIN);
   send_of_context(link, QP__PG_LEASE_LOCK, &x->id);
-  qp__pg_send(link, call);
+  send_of_context(link, QP__PG_CONTEXT_LOCK, &x->id);
+  send_of_context(link, QP__PG_ROW_SOURCE, &x->id);
   outcome = qp__pg_sync(link);
   if (outcome)
     return outcome;
-  x->gone = PQntuples(link->results[1]) == 0;
-  *out = link->results[2];
-  link->results[2] = NULL;
-  return QP__PG_DONE;
-}
-
-static enum qp__pg_outcome
-index_some(struct qp__pg_link *link, void *arg)
-{
-  struct indexing *x = arg;
-  struct qp__pg_call call = { .statement = QP__PG_TEXTS_SOURCE };
-  PGresult *r = NULL;
-  int64_t last = x->after;
-  enum qp_rc rc = QP_OK;
-  enum qp__pg_outcome outcome;
-
-  qp__pg_add_uuid(&call, &x->id);
-  qp__pg_add_int8(&call, x->after);
-  outcome = begin_step(x, link, &call, &r);
-  if (outcome)
-    return outcome;
-  x->more = !x->gone && PQntuples(r) > 0;
-  if (x->more) {
-    last = qp__pg_int(r, PQntuples(r) - 1, 0);
-    rc = send_texts(x, link, r);
-  }
-  PQclear(r);
-  outcome = end_step(x, link, rc);
-  if (outcome == QP__PG_DONE)
-    x->after = last;
-  return outcome;
-}
-
-static enum qp__pg_outcome
-index_row(struct qp__pg_link *link, void *arg)
-{
-  struct indexing *x = arg;
-  struct qp__pg_call call = { .statement = QP__PG_ROW_SOURCE };
-  PGresult *r = NULL;
-  enum qp_rc rc = QP_OK;
-  enum qp__pg_outcome outcome;
-
-  qp__pg_add_uuid(&call, &x->id);
-  outcome = begin_step(x, link, &call, &r);
-  if (outcome)
-    return outcome;
-  if (!x->gone && PQntuples(r) == 1)
-    rc = send_row(x, link, r);
-  if (!rc)
+  r = link->results[3];
+  link->results[3] = NULL;
+  if (PQntuples(r) == 1)
+    x->rc = send_row(x, link, r);
+  else
     send_of_context(link, QP__PG_UNLISTED_DROP, &x->id);
   PQclear(r);
-  return end_step(x, link, rc);
-}
-
-static enum qp_rc
-run_step(struct indexing *x, qp__pg_run_fn *step, struct qp_err *err)
-{
-  struct qp__pg_link *link = NULL;
-  enum qp_rc rc;
-
-  x->rc = QP_OK;
-  rc = qp__pg_query(x->pg, "make the catalogue", step, x, &link, err);
-  qp__pg_give(link);
-  if (!rc && x->rc) {
-    rc = x->rc;
-    if (err)
-      *err = x->err;
-  }
-  return rc;
+  qp__pg_send_plain(link, x->rc ? QP__PG_ROLLBACK : QP__PG_COMMIT);
+  return qp__pg_sync(link);
 }
 
 enum qp_rc
-qp__pg_index_context(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err)
+qp__pg_index_row(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err)
 {
-  struct indexing x = { .pg = pg, .id = *id, .more = true };
-  enum qp_rc rc = qp__words_take(&pg->words, &x.words, err);
+  struct making x = { .pg = pg, .id = *id };
+  struct qp__pg_link *link = NULL;
+  enum qp_rc rc = qp__pg_query(pg, "make a row of the catalogue", make_row, &x, &link, err);
 
-  while (!rc && x.more)
-    rc = run_step(&x, index_some, err);
-  if (!rc)
-    rc = run_step(&x, index_row, err);
-  qp__words_give(&pg->words, x.words);
-  return rc;
+  qp__pg_give(link);
+  if (!rc && x.rc && err)
+    *err = x.err;
+  return rc ? rc : x.rc;
 }
 
-/* ---- all that wait ---- */
-
-/* Some of the contexts that wait. */
+/* Some of the contexts that quipu.unlisted names. */
 static enum qp_rc
 read_unlisted(struct qp__pg *pg, struct qp_uuid *ids, size_t max, size_t *count,
               struct qp_err *err)
@@ -266,11 +482,13 @@ qp__pg_index_rest(struct qp__pg *pg, qp_reindex_visit *visit, void *arg, struct 
   if (!rc && count)
     rc = count_unlisted(pg, &total, err);
   if (!rc && count)
-    qp__log(&pg->log, QP_LOG_INFO, "postgres", "the catalogue is made for %llu contexts",
+    qp__log(&pg->log, QP_LOG_INFO, "postgres", "the rows of %llu contexts are made",
             (unsigned long long)total);
   while (!rc && count) {
     for (size_t i = 0; i < count && !rc; i++) {
-      rc = qp__pg_index_context(pg, &ids[i], err);
+      rc = qp__pg_index_row(pg, &ids[i], err);
+      if (!rc && visit) /* with its words */
+        rc = index_context(pg, &ids[i], INT64_MAX, NULL, err);
       done++;
       if (!rc && visit)
         rc = visit(arg, done < total ? done : total, total);
@@ -281,6 +499,15 @@ qp__pg_index_rest(struct qp__pg *pg, qp_reindex_visit *visit, void *arg, struct 
   return rc;
 }
 
+static enum qp_rc
+visit_nothing(void *arg, uint64_t done, uint64_t total)
+{
+  (void)arg;
+  (void)done;
+  (void)total;
+  return QP_OK;
+}
+
 enum qp_rc
 qp__pg_reindex(void *self, qp_reindex_visit *visit, void *arg, struct qp_err *err)
 {
@@ -289,5 +516,5 @@ qp__pg_reindex(void *self, qp_reindex_visit *visit, void *arg, struct qp_err *er
   enum qp_rc rc = qp__pg_ask(self, "make the catalogue anew", &call, &link, err);
 
   qp__pg_give(link);
-  return rc ? rc : qp__pg_index_rest(self, visit, arg, err);
+  return rc ? rc : qp__pg_index_rest(self, visit ? visit : visit_nothing, arg, err);
 }

@@ -402,7 +402,7 @@ prepare(struct qp__pg_link *link, enum qp__pg_statement s)
 void
 qp__pg_send(struct qp__pg_link *link, const struct qp__pg_call *call)
 {
-  static const int binary[QP__PG_PARAMS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+  static const int binary[QP__PG_PARAMS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
   if (link->answered)
     clear_results(link);

@@ -18,7 +18,7 @@
 
 /* ---- parameters ---- */
 
-#define QP__PG_PARAMS 13
+#define QP__PG_PARAMS 14
 
 /* Parameters in the binary format. Data is not copied: it must live until qp__pg_send(). */
 struct qp__pg_call {

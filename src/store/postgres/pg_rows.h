@@ -4,44 +4,30 @@
 
 #include "store/postgres/postgres_int.h"
 
-#define QP__PG_SLOTS 64                     /* rows of quipu.totals */
-#define QP__PG_WORDS_MAX ((size_t)1 << 20)  /* bytes of the words of a message; its text has less */
-#define QP__PG_TEXT_COLUMNS 6
-
-/* A row of quipu.texts. */
-struct qp__pg_text {
-  struct qp_uuid context, id;
-  int64_t number;
-  struct qp_bytes words;
-  uint32_t count; /* of words */
-  bool trashed;
-};
+#define QP__PG_SLOTS 64 /* rows of quipu.totals */
 
 /* What the tickets of a batch made of a row. */
 struct qp__pg_row {
   struct qp_uuid context;
   const struct qp__driver_row *newest; /* its numbers are valid */
   const struct qp__driver_row *whole;  /* the newest that is whole, or NULL */
+  int64_t last;                        /* number of the newest message */
 };
 
-/* What is gathered and not yet sent. */
+/* What is gathered and not yet sent. A zeroed struct is empty. */
 struct qp__pg_rows {
   struct qp__pg_row *list;
   size_t count, cap;
-  struct qp__pg_array texts[QP__PG_TEXT_COLUMNS];
 };
 
-void qp__pg_rows_init(struct qp__pg_rows *rows);
 void qp__pg_rows_release(struct qp__pg_rows *rows);
-/* Copies row and words of a change into the ticket's arena. False: out of memory. */
+/* Copies the row of a change into the ticket's arena. False: out of memory. */
 bool qp__pg_rows_copy(struct qp__arena *arena, const struct qp__driver_change *ch,
                       struct qp__pg_op *op);
-void qp__pg_rows_add_text(struct qp__pg_rows *rows, const struct qp__pg_text *text);
 /* `row` must live until it is sent. */
 enum qp_rc qp__pg_rows_put(struct qp__pg_rows *rows, const struct qp_uuid *context,
-                           const struct qp__driver_row *row, struct qp_err *err);
-enum qp_rc qp__pg_rows_send(struct qp__pg_rows *rows, struct qp__pg *pg, struct qp__pg_link *link,
-                            struct qp_err *err);
+                           const struct qp__driver_row *row, int64_t last, struct qp_err *err);
+enum qp_rc qp__pg_rows_send(struct qp__pg_rows *rows, struct qp__pg_link *link, struct qp_err *err);
 
 /* These send at once. */
 void qp__pg_rows_trash(struct qp__pg *pg, struct qp__pg_link *link, const struct qp__pg_op *op,

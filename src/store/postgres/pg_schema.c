@@ -54,25 +54,26 @@ static const char *const version_2[] = {
 
 /* Lists and search (pg_catalogue.c). */
 static const char *const version_3[] = {
-  /* A row per context; each commit of the context writes it anew. */
+  /* A row per context; each commit that changes the context writes it. `last` is the number of its
+   * newest message, `indexed` that of the newest one whose words are in quipu.texts. */
   "CREATE TABLE quipu.catalogue (context uuid PRIMARY KEY, owner text COLLATE \"C\", "
   "created int8 NOT NULL, updated int8 NOT NULL, messages int8 NOT NULL, bytes int8 NOT NULL, "
   "branches int8 NOT NULL, meta int8 NOT NULL, state text COLLATE \"C\" NOT NULL, title text, "
-  "model text, mode text, summary text) WITH (fillfactor = 80)",
+  "model text, mode text, summary text, last int8 NOT NULL, indexed int8 NOT NULL DEFAULT 0) "
+  "WITH (fillfactor = 80)",
   "CREATE INDEX catalogue_updated ON quipu.catalogue (updated, context)",
   "CREATE INDEX catalogue_owner ON quipu.catalogue (owner, updated, context)",
   "CREATE INDEX catalogue_state ON quipu.catalogue (state, context) WHERE state <> 'Idle'",
+  "CREATE INDEX catalogue_due ON quipu.catalogue (context) WHERE indexed < last",
   /* The words of a message, as catalogue/words.h writes them, and how many they are. */
   "CREATE TABLE quipu.texts (context uuid, id uuid, number int8 NOT NULL, length int4 NOT NULL, "
-  "trashed bool NOT NULL DEFAULT false, words text COLLATE \"C\" NOT NULL, "
-  "PRIMARY KEY (context, id))",
-  "CREATE INDEX texts_words ON quipu.texts USING gin (" QP__PG_VECTOR ") "
-  "WITH (gin_pending_list_limit = 512) WHERE NOT trashed",
+  "trashed bool NOT NULL, words text COLLATE \"C\" NOT NULL, PRIMARY KEY (context, id))",
+  "CREATE INDEX texts_words ON quipu.texts USING gin (" QP__PG_VECTOR ") WHERE NOT trashed",
   /* The sums over quipu.texts without the trash. Servers use different slots, so that they do not
    * wait for each other. */
   "CREATE TABLE quipu.totals (slot int2 PRIMARY KEY, texts int8 NOT NULL, words int8 NOT NULL) "
   "WITH (fillfactor = 50)",
-  /* Contexts whose row and words are to be made from what is stored (pg_index.c). */
+  /* Contexts whose row is to be made from what is stored (pg_index.c). */
   "CREATE TABLE quipu.unlisted (context uuid PRIMARY KEY)",
   "INSERT INTO quipu.unlisted SELECT context FROM quipu.contexts",
   NULL,

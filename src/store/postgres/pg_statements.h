@@ -239,22 +239,25 @@
   /* ---- its rows (pg_rows.c) ---- */                                                             \
   X(ROWS_PUT,                                                                                      \
     "INSERT INTO quipu.catalogue (context, owner, created, updated, messages, bytes, branches, "   \
-    "meta, state, title, model, mode, summary) SELECT * FROM unnest($1::uuid[], $2::text[], "      \
-    "$3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::text[], "         \
-    "$10::text[], $11::text[], $12::text[], $13::text[]) "                                         \
+    "meta, state, title, model, mode, summary, last) SELECT * FROM unnest($1::uuid[], "            \
+    "$2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], "         \
+    "$9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::int8[]) "                \
     "ON CONFLICT (context) DO UPDATE SET owner = excluded.owner, created = excluded.created, "     \
     "updated = excluded.updated, messages = excluded.messages, bytes = excluded.bytes, "           \
     "branches = excluded.branches, meta = excluded.meta, state = excluded.state, "                 \
     "title = excluded.title, model = excluded.model, mode = excluded.mode, "                       \
-    "summary = excluded.summary")                                                                  \
+    "summary = excluded.summary, last = excluded.last")                                            \
   X(ROWS_GROW, "UPDATE quipu.catalogue c SET updated = w.updated, messages = w.messages, "         \
-               "bytes = w.bytes FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[]) "      \
-               "AS w (context, updated, messages, bytes) WHERE c.context = w.context")             \
-  X(TEXTS_ADD, "WITH n AS (INSERT INTO quipu.texts (context, id, number, length, words, trashed) " \
-               "SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int4[], $5::text[], " \
-               "$6::bool[]) RETURNING length, trashed), "                                          \
-               "d AS (SELECT 1 AS texts, length AS words FROM n WHERE NOT trashed) "               \
-               QP__PG_COUNT("$7::int2"))                                                           \
+               "bytes = w.bytes, last = w.last "                                                   \
+               "FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[]) "          \
+               "AS w (context, updated, messages, bytes, last) WHERE c.context = w.context")       \
+  X(ROW_DROP, "DELETE FROM quipu.catalogue WHERE context = $1")                                    \
+  /* After messages were purged. */                                                                \
+  X(ROW_COUNT, "UPDATE quipu.catalogue SET (messages, bytes) = (SELECT count(*), "                 \
+               "coalesce(sum(size), 0) FROM quipu.messages WHERE context = $1) "                   \
+               "WHERE context = $1")                                                               \
+  /* Until the transaction ends, nobody adds words of the context. */                              \
+  X(CONTEXT_LOCK, "SELECT 1 FROM quipu.contexts WHERE context = $1 FOR UPDATE")                    \
   X(TEXT_TRASH, "WITH n AS (UPDATE quipu.texts SET trashed = $3 WHERE context = $1 AND id = $2 "   \
                 "AND trashed <> $3 RETURNING length), "                                            \
                 "d AS (SELECT s.sign AS texts, s.sign * length AS words "                          \
@@ -264,15 +267,31 @@
                 "RETURNING length, trashed), "                                                     \
                 "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) "            \
                 QP__PG_COUNT("$2::int2"))                                                          \
-  X(PURGE_TEXTS, "WITH n AS (DELETE FROM quipu.texts WHERE context = $1 AND id = ANY ($2::uuid[]) " \
-                 "RETURNING length, trashed), "                                                    \
+  X(PURGE_TEXTS, "WITH n AS (DELETE FROM quipu.texts "                                             \
+                 "WHERE context = $1 AND id = ANY ($2::uuid[]) RETURNING length, trashed), "       \
                  "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) "           \
                  QP__PG_COUNT("$3::int2"))                                                         \
-  X(ROW_DROP, "DELETE FROM quipu.catalogue WHERE context = $1")                                    \
-  /* After messages were purged. */                                                                \
-  X(ROW_COUNT, "UPDATE quipu.catalogue SET (messages, bytes) = (SELECT count(*), "                 \
-               "coalesce(sum(size), 0) FROM quipu.messages WHERE context = $1) WHERE context = $1") \
-  /* ---- making them anew (pg_index.c) ---- */                                                    \
+  /* ---- words, and rows from what is stored (pg_index.c) ---- */                                 \
+  X(DUE, "SELECT context, last FROM quipu.catalogue WHERE indexed < last LIMIT 1000")              \
+  X(DUE_OF, "SELECT indexed, last FROM quipu.catalogue WHERE context = $1")                        \
+  X(DUE_MESSAGES, "SELECT m.number, m.id, b.bytes FROM (SELECT number, id, "                       \
+                  "sum(size) OVER (ORDER BY number) - size AS before FROM quipu.messages "         \
+                  "WHERE context = $1 AND number > (SELECT indexed FROM quipu.catalogue "          \
+                  "WHERE context = $1) ORDER BY number LIMIT 200) m "                              \
+                  "LEFT JOIN quipu.contents b ON b.context = $1 AND b.id = m.id "                  \
+                  "WHERE m.before < 4194304 ORDER BY m.number")                                    \
+  /* The context is not deleted until the transaction ends; commits go on. */                      \
+  X(CONTEXT_SHARE, "SELECT 1 FROM quipu.contexts WHERE context = $1 FOR KEY SHARE")                \
+  X(TEXTS_ADD, "WITH n AS (INSERT INTO quipu.texts (context, id, number, length, words, trashed) " \
+               "SELECT $1, w.id, w.number, w.length, w.words, EXISTS (SELECT FROM quipu.marks k "  \
+               "WHERE k.context = $1 AND k.id = w.id AND k.trashed IS NOT NULL) "                  \
+               "FROM unnest($2::uuid[], $3::int8[], $4::int4[], $5::text[]) "                      \
+               "AS w (id, number, length, words) JOIN quipu.messages m "                           \
+               "ON m.context = $1 AND m.number = w.number AND m.id = w.id "                        \
+               "ON CONFLICT DO NOTHING RETURNING length, trashed), "                               \
+               "d AS (SELECT 1 AS texts, length AS words FROM n WHERE NOT trashed) "               \
+               QP__PG_COUNT("$6::int2"))                                                           \
+  X(INDEXED, "UPDATE quipu.catalogue SET indexed = $2 WHERE context = $1 AND indexed < $2")        \
   X(UNLISTED, "SELECT context FROM quipu.unlisted LIMIT 256")                                      \
   X(UNLISTED_COUNT, "SELECT count(*) FROM quipu.unlisted")                                         \
   X(UNLISTED_ADD, "INSERT INTO quipu.unlisted (context) VALUES ($1) ON CONFLICT DO NOTHING")       \
@@ -281,18 +300,12 @@
   X(UNLISTED_DROP, "DELETE FROM quipu.unlisted WHERE context = $1")                                \
   /* Nobody commits to the context until the transaction ends. */                                  \
   X(LEASE_LOCK, "SELECT 1 FROM quipu.leases WHERE context = $1 FOR NO KEY UPDATE")                 \
-  X(TEXTS_SOURCE,                                                                                  \
-    "SELECT m.number, m.id, b.bytes, coalesce(k.trashed IS NOT NULL, false) FROM (SELECT number, " \
-    "id, sum(size) OVER (ORDER BY number) - size AS before FROM quipu.messages "                   \
-    "WHERE context = $1 AND number > $2 ORDER BY number LIMIT 500) m "                             \
-    "LEFT JOIN quipu.contents b ON b.context = $1 AND b.id = m.id "                                \
-    "LEFT JOIN quipu.marks k ON k.context = $1 AND k.id = m.id "                                   \
-    "WHERE m.before < 4194304 ORDER BY m.number")                                                  \
-  X(ROW_SOURCE, "SELECT c.meta, n.messages, n.bytes, coalesce((SELECT max(m.at) FROM "             \
+  X(ROW_SOURCE, "SELECT c.meta, n.messages, n.bytes, n.last, coalesce((SELECT max(m.at) FROM "     \
                 "quipu.branches b JOIN quipu.messages m ON m.context = b.context "                 \
                 "AND m.id = b.head WHERE b.context = $1), 0) FROM quipu.contexts c, "              \
-                "(SELECT count(*) AS messages, coalesce(sum(size), 0)::int8 AS bytes "             \
-                "FROM quipu.messages WHERE context = $1) n WHERE c.context = $1")
+                "(SELECT count(*) AS messages, coalesce(sum(size), 0)::int8 AS bytes, "            \
+                "coalesce(max(number), 0) AS last FROM quipu.messages WHERE context = $1) n "      \
+                "WHERE c.context = $1")
 
 enum qp__pg_statement {
 #define QP__PG_ENUM(name, text) QP__PG_##name,

@@ -326,7 +326,7 @@ flush(struct gather *g, struct qp_err *err)
   g->files.count = 0;
   if (!rc)
     rc = send_columns(g, QP__PG_CHUNKS_ADD, K_SCOPE, 4, false, err);
-  return rc ? rc : qp__pg_rows_send(&g->rows, g->pg, g->link, err);
+  return rc ? rc : qp__pg_rows_send(&g->rows, g->link, err);
 }
 
 /* ---- changes that are gathered ---- */
@@ -379,12 +379,6 @@ add_message(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
   add_id(&c[C_CONTEXT], &op->scope);
   add_id(&c[C_ID], &op->id);
   add_bytes(&c[C_BYTES], op->bytes);
-  if (op->words.data)
-    qp__pg_rows_add_text(&g->rows, &(struct qp__pg_text){ .context = op->scope,
-                                                          .id = op->id,
-                                                          .number = op->at,
-                                                          .words = op->words,
-                                                          .count = op->word_count });
   return put_head(g, &op->scope, op->name, &op->id, err);
 }
 
@@ -659,7 +653,7 @@ send_op(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
 {
   enum qp_rc rc = send_change(g, op, err);
 
-  return rc || !op->row ? rc : qp__pg_rows_put(&g->rows, &op->scope, op->row, err);
+  return rc || !op->row ? rc : qp__pg_rows_put(&g->rows, &op->scope, op->row, op->last, err);
 }
 
 enum qp_rc
@@ -669,7 +663,6 @@ qp__pg_send_tickets(struct qp__pg *pg, struct qp__pg_link *link,
   struct gather g = { .pg = pg, .link = link };
   enum qp_rc rc = QP_OK;
 
-  qp__pg_rows_init(&g.rows);
   for (int i = 0; i < COLUMNS; i++)
     qp__pg_array_init(&g.columns[i], i < W_1 ? column_types[i] : QP__PG_UUID);
   for (size_t i = 0; i < n; i++)

@@ -53,6 +53,7 @@ static void
 free_driver(struct qp__pg *pg)
 {
   qp__words_pool_release(&pg->words);
+  qp__mutex_release(&pg->index_lock);
   (void)pthread_cond_destroy(&pg->turn);
   qp__mutex_release(&pg->lock);
   qp__free(pg);
@@ -75,6 +76,7 @@ open_postgres(const char *where, const struct qp__driver_options *options, void 
   qp__mutex_init(&pg->lock, QP__RANK_POSTGRES);
   (void)pthread_cond_init(&pg->turn, NULL);
   qp__words_pool_init(&pg->words);
+  qp__mutex_init(&pg->index_lock, QP__RANK_POSTGRES_INDEX);
   rc = open_pool(pg, where, err);
   if (rc) {
     free_driver(pg);
@@ -85,6 +87,8 @@ open_postgres(const char *where, const struct qp__driver_options *options, void 
     rc = make_writer(pg, err);
   if (!rc && !pg->readonly)
     rc = qp__pg_index_rest(pg, NULL, NULL, err);
+  if (!rc && options->background)
+    rc = qp__pg_index_start(pg, err);
   if (rc) {
     qp__pg_pool_release(&pg->pool);
     free_driver(pg);
@@ -118,6 +122,7 @@ close_postgres(void *self)
   struct qp__pg *pg = self;
 
   QP_ASSERT(!pg->first && !pg->leading);
+  qp__pg_index_stop(pg);
   qp__pg_shared.leave(pg);
   sign_off(pg);
   qp__pg_pool_release(&pg->pool);
@@ -168,7 +173,6 @@ const struct qp__driver qp__driver_postgres = {
   .file_list = qp__pg_file_list,
   .check = check_nothing,
   .stats = get_stats,
-  .ahead = &qp__pg_ahead,
   .gc = &gc,
   .build = &qp__pg_build,
   .recovery = &qp__pg_recovery,

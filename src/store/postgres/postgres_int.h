@@ -11,7 +11,7 @@
  *   pg_build.c    a whole context at once
  *   pg_rows.c     what a commit changes in the catalogue
  *   pg_catalogue.c  lists and search
- *   pg_index.c    makes rows and words of the catalogue from what is stored
+ *   pg_index.c    words for the search, and rows of the catalogue from what is stored
  *   postgres.c    opening, closing, the table of functions
  *
  * Locks: `lock` guards the queue of commits and the state of the handles. It is never held while
@@ -53,6 +53,8 @@ struct qp__pg {
   int64_t lease_ms;             /* how long a lease lasts */
   struct qp__pg_member *member; /* of several servers (pg_member.c), or NULL */
   struct qp__words_pool words;
+  struct qp__mutex index_lock;    /* of who makes words */
+  struct qp__pg_indexer *indexer; /* the thread of pg_index.c, or NULL */
 
   struct qp__mutex lock;
   pthread_cond_t turn;                 /* a batch has ended */
@@ -100,8 +102,7 @@ struct qp__pg_op {
   struct qp_bytes bytes;
   /* for the catalogue (pg_rows.c) */
   const struct qp__driver_row *row; /* or NULL */
-  struct qp_bytes words;            /* of a message; data NULL: it has no text */
-  uint32_t word_count;
+  int64_t last;                     /* number of the newest message then */
 };
 
 struct qp__pg_ticket {
@@ -213,20 +214,26 @@ enum qp_rc qp__pg_file_size(void *self, const char *path, uint64_t *size, struct
 enum qp_rc qp__pg_file_list(void *self, const char *dir, qp__file_visit *visit, void *arg,
                             struct qp_err *err);
 
-/* ---- pg_rows.c, pg_catalogue.c ---- */
+/* ---- pg_catalogue.c ---- */
 
-extern const struct qp__driver_ahead qp__pg_ahead;
 extern const struct qp__driver_catalogue qp__pg_catalogue;
 
 /* ---- pg_index.c ---- */
 
-/* Makes row and words of a context from what is stored. A context that is gone is no failure. */
-enum qp_rc qp__pg_index_context(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err);
-/* The same for all contexts that are waiting for it in quipu.unlisted. */
+/* Makes the words of all messages that were committed before the call. */
+enum qp_rc qp__pg_index_due(struct qp__pg *pg, struct qp_err *err);
+/* Makes the row of a context from what is stored; its words are due. A context that is gone is no
+ * failure. */
+enum qp_rc qp__pg_index_row(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err);
+/* The same for all contexts that quipu.unlisted names. */
 enum qp_rc qp__pg_index_rest(struct qp__pg *pg, qp_reindex_visit *visit, void *arg,
                              struct qp_err *err);
-/* … for all contexts. */
+/* … for all contexts, and all words. */
 enum qp_rc qp__pg_reindex(void *self, qp_reindex_visit *visit, void *arg, struct qp_err *err);
+/* The thread that makes words soon after commits. */
+enum qp_rc qp__pg_index_start(struct qp__pg *pg, struct qp_err *err);
+void qp__pg_index_stop(struct qp__pg *pg);
+void qp__pg_index_wake(struct qp__pg *pg); /* something was committed */
 
 /* ---- pg_build.c ---- */
 
