@@ -57,6 +57,30 @@ test('any server answers any request, streams too', { skip: missing }, async (t)
   assert.ok((await metric(two, 'quipu_forwarded_requests_total')) > 0);
 });
 
+test('every server lists and finds what another one has just changed', { skip: missing }, async (t) => {
+  const cluster = await Cluster.start(t, 2);
+  const [one, two] = cluster.servers;
+  const rows = async (server) => (await server.expect(200, 'GET', '/v1/contexts')).contexts;
+  const hits = async (server, words) => (await server.expect(200, 'GET', `/v1/search?q=${encodeURIComponent(words)}`)).hits;
+  for (let turn = 0; turn < 3; turn++) {
+    const chat = await Chat.create(one, { title: 'Knots' });
+    assert.deepEqual((await rows(two)).map(({ id, title, messages }) => ({ id, title, messages })), [{ id: chat.id, title: 'Knots', messages: 0 }]);
+    await one.expect(201, 'POST', `${chat.at}/messages`, { role: 'user', text: `a reef knot ${turn}` });
+    assert.equal((await rows(two))[0].messages, 1);
+    assert.deepEqual(await hits(two, `"knot ${turn}"`), await hits(one, `"knot ${turn}"`));
+    assert.equal((await hits(two, 'reef')).length, 1);
+    await two.expect(200, 'PATCH', chat.at, { title: 'Bends' }); // through the server that holds it
+    for (const server of cluster.servers) assert.equal((await rows(server))[0].title, 'Bends');
+    assert.equal((await hits(one, 'reef'))[0].title, 'Bends');
+    assert.deepEqual(await rows(one), await rows(two));
+    await (turn % 2 ? two : one).expect(204, 'DELETE', chat.at);
+    for (const server of cluster.servers) {
+      assert.deepEqual(await rows(server), []);
+      assert.deepEqual(await hits(server, 'reef'), []);
+    }
+  }
+});
+
 test('a server is killed while it streams: another one takes over', { skip: missing }, async (t) => {
   const held = await hold(t, 'StreamingLLMResponse');
   const [one, two, three] = held.cluster.servers;

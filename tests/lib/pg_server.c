@@ -197,7 +197,7 @@ pg_run(const char *sql)
 const char *
 pg_ask(const char *sql)
 {
-  static char value[1024];
+  static char value[16384];
   PGconn *c;
   PGresult *r;
 
