@@ -4,8 +4,9 @@
  * The catalogue holds what is known about all contexts without opening them, and the words of their
  * messages. It is derived: when it is lost or damaged it is rebuilt automatically. Every list and
  * search sees everything that was committed before it began. A store on files keeps it in
- * catalogue.db, starting with the first list, search or qp_store_reindex(). A read-only store
- * compares catalogue.db with the contexts at each call, and writes nothing. */
+ * catalogue.db, starting with the first list, search or qp_store_reindex(). A read-only store on
+ * files compares catalogue.db with the contexts at each call, and writes nothing. A store in
+ * PostgreSQL keeps it in tables, which all programs share. */
 #ifndef QUIPU_CATALOGUE_H
 #define QUIPU_CATALOGUE_H
 
@@ -128,9 +129,9 @@ struct qp_usage_row {
 struct qp_usage_query {
   size_t size;
   enum qp_usage_group group;
-  const char *owner; /* only contexts of this owner; NULL: all */
-  int64_t from;      /* only answers from this time on, in milliseconds since 1970 … */
-  int64_t until;     /* … and before this time; 0: no end. Both are rounded to quarter hours */
+  const char *owner;  /* only contexts of this owner; NULL: all */
+  int64_t from;       /* only answers from this time on, in milliseconds since 1970 … */
+  int64_t until;      /* … and before this time; 0: no end. Both are rounded to quarter hours */
   int32_t utc_offset; /* of the days, in minutes, from -1440 to 1440; rounded to quarter hours */
   uint32_t limit;     /* groups; 0: 100; at most 1000 */
 };

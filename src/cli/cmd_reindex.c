@@ -52,7 +52,8 @@ const struct cli_command cli_cmd_reindex = {
   .summary = "rebuild the search index",
   .usage = { "" },
   .about = "Reads every message and rebuilds catalogue.db, the database behind 'ls' and\n"
-           "'search'. quipu keeps it up to date, and rebuilds it automatically when it is\n"
-           "damaged. Use this command to build it in advance, or if you doubt its content.",
+           "'search'; in a store in PostgreSQL, the tables that they use. quipu keeps it up to\n"
+           "date, and rebuilds it automatically when it is damaged. Use this command to build\n"
+           "it in advance, or if you doubt its content.",
   .options = options,
 };

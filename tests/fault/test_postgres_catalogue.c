@@ -71,8 +71,7 @@ add(struct answer *a, const char *text)
 {
   size_t n = strlen(a->text);
 
-  assert_true((size_t)snprintf(a->text + n, sizeof(a->text) - n, "%s", text) <
-              sizeof(a->text) - n);
+  assert_true((size_t)snprintf(a->text + n, sizeof(a->text) - n, "%s", text) < sizeof(a->text) - n);
 }
 
 static enum qp_rc

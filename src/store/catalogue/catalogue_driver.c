@@ -145,10 +145,9 @@ static enum qp_rc
 search(struct qp_store *s, const struct qp_search_query *query, struct finding *f,
        struct qp_err *err)
 {
-  struct qp__find_query q = { .owner = query->owner,
-                              .only = query->context,
-                              .rank = -INFINITY,
-                              .limit = f->limit + 1 };
+  struct qp__find_query q = {
+    .owner = query->owner, .only = query->context, .rank = -INFINITY, .limit = f->limit + 1
+  };
   enum qp_rc rc = qp__cat_parse_terms(query->text, &f->terms, err);
 
   if (!rc && query->cursor)

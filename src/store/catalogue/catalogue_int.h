@@ -116,7 +116,7 @@
                               "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                       \
                               "ORDER BY rank, words.rowid LIMIT ?5")                              \
   X(SEARCH_CONTEXT, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.id = ?6 "        \
-                                "AND (?2 OR words.rowid > ?4) ORDER BY words.rowid LIMIT ?5")   \
+                                "AND (?2 OR words.rowid > ?4) ORDER BY words.rowid LIMIT ?5")     \
   X(SNIPPET, "SELECT " QP__CAT_SNIP " FROM words WHERE words MATCH ?1")
 
 #define QP__CAT_ROW                                                                            \
@@ -124,22 +124,22 @@
   "summary, old, error, rc FROM context "
 
 #define QP__CAT_SNIP "snippet(words, 0, char(2), char(3), '…', 16)"
-#define QP__CAT_HIT                                                                  \
+#define QP__CAT_HIT                                                                     \
   "SELECT c.id, c.title, m.id, m.role, m.created, " QP__CAT_SNIP ", rank, words.rowid " \
   "FROM words JOIN message m ON m.n = words.rowid JOIN context c ON c.n = m.context "
 
 /* ?1 owner or null, ?3 and ?4 where the last page ended, ?2 how many */
-#define QP__CAT_SIZE                                                                            \
-  "SELECT id, title, owner, updated, messages, bytes, meta, packed, packed_bytes, trashed, "    \
+#define QP__CAT_SIZE                                                                             \
+  "SELECT id, title, owner, updated, messages, bytes, meta, packed, packed_bytes, trashed, "     \
   "trashed_bytes, branches, sizes FROM context WHERE NOT hidden(id) AND rc = 0 AND (?1 IS NULL " \
   "OR owner = ?1) "
 #define QP__CAT_SIZE_ORDER "ORDER BY bytes DESC, id DESC LIMIT ?2"
 
 /* ?1 owner or null, ?2 and ?3 the first quarter of an hour and the one after the last, ?4 quarters
  * to add for local time, ?5 how many */
-#define QP__CAT_USAGE(group)                                                                      \
-  "SELECT " group ", c.title, sum(answers), total(input), total(output), total(cached), "         \
-  "total(cost), sum(unpriced) FROM usage u CROSS JOIN context c ON c.n = u.context "              \
+#define QP__CAT_USAGE(group)                                                              \
+  "SELECT " group ", c.title, sum(answers), total(input), total(output), total(cached), " \
+  "total(cost), sum(unpriced) FROM usage u CROSS JOIN context c ON c.n = u.context "      \
   "WHERE quarter >= ?2 AND quarter < ?3 AND (?1 IS NULL OR c.owner = ?1) AND NOT hidden(c.id) "
 #define QP__CAT_USAGE_ORDER "ORDER BY total(cost) DESC, total(input) + total(output) DESC LIMIT ?5"
 

@@ -300,8 +300,7 @@ qp__words_split(struct qp__words *w, struct qp_bytes text, struct qp__buf *out, 
                 struct qp_err *err)
 {
   struct splitting s = { out, 0 };
-  int code =
-      cut(w->tokenizer, &s, FTS5_TOKENIZE_DOCUMENT, text.data, (int)text.len, add_word);
+  int code = cut(w->tokenizer, &s, FTS5_TOKENIZE_DOCUMENT, text.data, (int)text.len, add_word);
 
   *count = s.count;
   if (code && !out->rc)

@@ -20,14 +20,13 @@
 #include "base/err.h"
 #include "store/postgres/pg_rows.h"
 
-#define DUE_MAX 1000                   /* as in the statement */
-#define WORDS_MAX ((size_t)1 << 20)    /* of a message; its text is limited to a quarter */
-#define FOLLOW_MS 500                  /* from the first commit to the work of the thread */
-#define RETRY_MS 10000                 /* … after a failure */
+#define DUE_MAX 1000                /* as in the statement */
+#define WORDS_MAX ((size_t)1 << 20) /* of a message; its text is limited to a quarter */
+#define FOLLOW_MS 500               /* from the first commit to the work of the thread */
+#define RETRY_MS 10000              /* … after a failure */
 
 static void
-send_of_context(struct qp__pg_link *link, enum qp__pg_statement statement,
-                const struct qp_uuid *id)
+send_of_context(struct qp__pg_link *link, enum qp__pg_statement statement, const struct qp_uuid *id)
 {
   struct qp__pg_call call = { .statement = statement };
 
@@ -445,8 +444,7 @@ qp__pg_index_row(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err
 
 /* Some of the contexts that quipu.unlisted names. */
 static enum qp_rc
-read_unlisted(struct qp__pg *pg, struct qp_uuid *ids, size_t max, size_t *count,
-              struct qp_err *err)
+read_unlisted(struct qp__pg *pg, struct qp_uuid *ids, size_t max, size_t *count, struct qp_err *err)
 {
   struct qp__pg_call call = { .statement = QP__PG_UNLISTED };
   struct qp__pg_link *link = NULL;

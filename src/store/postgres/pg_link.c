@@ -11,7 +11,7 @@
 #include "base/vec.h"
 
 #define CONNECT_MS 5000
-#define IDLE_MS "5000" /* how long the database waits for the rest of a transaction */
+#define IDLE_MS "5000"  /* how long the database waits for the rest of a transaction */
 #define ANSWER_MS 60000 /* a statement that takes longer counts as a lost connection */
 
 static const struct {
@@ -255,8 +255,7 @@ set_up(struct qp__pg_link *link)
       "SELECT set_config('idle_in_transaction_session_timeout', '" IDLE_MS "', false)";
 
   if (PQsetnonblocking(link->conn, 1) || qp__pg_execute(link, text, NULL) ||
-      qp__pg_execute(link, idle, NULL) ||
-      !PQenterPipelineMode(link->conn)) {
+      qp__pg_execute(link, idle, NULL) || !PQenterPipelineMode(link->conn)) {
     note_lost(link, NULL);
     return false;
   }

@@ -15,7 +15,7 @@
   "(l.holder IS NULL OR (l.expires < now() AND NOT EXISTS " \
   "(SELECT 1 FROM quipu.servers s WHERE s.server = l.holder)))"
 
-#define QP__PG_ROW                                                                              \
+#define QP__PG_ROW                                                                           \
   "context, owner, created, updated, messages, bytes, branches, state, title, model, mode, " \
   "summary"
 
@@ -23,38 +23,39 @@
 #define QP__PG_VECTOR "array_to_tsvector(string_to_array(btrim(words, '<>'), '><'))"
 
 /* Adds what a statement returned, rows with `texts` and `words`, to the totals of slot `slot`. */
-#define QP__PG_COUNT(slot)                                                                   \
-  "INSERT INTO quipu.totals AS o (slot, texts, words) "                                      \
-  "SELECT " slot ", sum(d.texts), sum(d.words) FROM d HAVING count(*) > 0 "                  \
-  "ON CONFLICT (slot) DO UPDATE SET texts = o.texts + excluded.texts, words = o.words + excluded.words"
+#define QP__PG_COUNT(slot)                                                  \
+  "INSERT INTO quipu.totals AS o (slot, texts, words) "                     \
+  "SELECT " slot ", sum(d.texts), sum(d.words) FROM d HAVING count(*) > 0 " \
+  "ON CONFLICT (slot) DO UPDATE SET texts = o.texts + excluded.texts, "     \
+  "words = o.words + excluded.words"
 
 /* A search, as FTS5 does it. $1: what the index is asked for; $2, $3: the wanted phrases, and the
  * same for the index; $4: which of them are one word, so that the index says enough; $5: unwanted
  * ones. `seen` is how often each phrase is there, `weight` what it counts. */
-#define QP__PG_FIND                                                                              \
-  "WITH total AS (SELECT sum(texts)::float8 AS texts, sum(words)::float8 AS words "              \
-  "FROM quipu.totals), "                                                                         \
-  "seen AS MATERIALIZED (SELECT p.i, p.phrase, p.single, (SELECT count(*) FROM quipu.texts "     \
-  "WHERE NOT trashed AND " QP__PG_VECTOR " @@ p.vector::tsquery "                                \
-  "AND (p.single OR position(p.phrase IN words) > 0))::float8 AS n "                             \
-  "FROM unnest($2::text[], $3::text[], $4::bool[]) WITH ORDINALITY "                             \
-  "AS p (phrase, vector, single, i)), "                                                          \
-  "weight AS MATERIALIZED (SELECT s.phrase, s.single, octet_length(s.phrase) AS size, "          \
-  "CASE WHEN t.texts > 2 * s.n THEN ln((t.texts - s.n + 0.5::float8) / (s.n + 0.5::float8)) "    \
-  "ELSE 1e-6::float8 END AS idf FROM seen s, total t ORDER BY s.i), "                            \
-  "hit AS MATERIALIZED (SELECT x.context, x.id, x.number, c.title, "                                          \
-  "(SELECT -1.0::float8 * sum(w.idf * ((f.n * 2.2::float8) / (f.n + 1.2::float8 * "              \
-  "(0.25::float8 + 0.75::float8 * x.length / (t.words / t.texts))))) FROM weight w, total t, "   \
-  "LATERAL (SELECT ((octet_length(x.words) - octet_length(replace(x.words, w.phrase, ''))) "     \
-  "/ w.size)::float8 AS n) f) AS rank "                                                          \
-  "FROM quipu.texts x JOIN quipu.catalogue c ON c.context = x.context "                          \
-  "WHERE NOT trashed AND " QP__PG_VECTOR " @@ $1::text::tsquery "                                \
+#define QP__PG_FIND                                                                               \
+  "WITH total AS (SELECT sum(texts)::float8 AS texts, sum(words)::float8 AS words "               \
+  "FROM quipu.totals), "                                                                          \
+  "seen AS MATERIALIZED (SELECT p.i, p.phrase, p.single, (SELECT count(*) FROM quipu.texts "      \
+  "WHERE NOT trashed AND " QP__PG_VECTOR " @@ p.vector::tsquery "                                 \
+  "AND (p.single OR position(p.phrase IN words) > 0))::float8 AS n "                              \
+  "FROM unnest($2::text[], $3::text[], $4::bool[]) WITH ORDINALITY "                              \
+  "AS p (phrase, vector, single, i)), "                                                           \
+  "weight AS MATERIALIZED (SELECT s.phrase, s.single, octet_length(s.phrase) AS size, "           \
+  "CASE WHEN t.texts > 2 * s.n THEN ln((t.texts - s.n + 0.5::float8) / (s.n + 0.5::float8)) "     \
+  "ELSE 1e-6::float8 END AS idf FROM seen s, total t ORDER BY s.i), "                             \
+  "hit AS MATERIALIZED (SELECT x.context, x.id, x.number, c.title, "                              \
+  "(SELECT -1.0::float8 * sum(w.idf * ((f.n * 2.2::float8) / (f.n + 1.2::float8 * "               \
+  "(0.25::float8 + 0.75::float8 * x.length / (t.words / t.texts))))) FROM weight w, total t, "    \
+  "LATERAL (SELECT ((octet_length(x.words) - octet_length(replace(x.words, w.phrase, ''))) "      \
+  "/ w.size)::float8 AS n) f) AS rank "                                                           \
+  "FROM quipu.texts x JOIN quipu.catalogue c ON c.context = x.context "                           \
+  "WHERE NOT trashed AND " QP__PG_VECTOR " @@ $1::text::tsquery "                                 \
   "AND NOT EXISTS (SELECT FROM weight w WHERE NOT w.single AND position(w.phrase IN words) = 0) " \
   "AND NOT EXISTS (SELECT FROM unnest($5::text[]) u WHERE position(u IN words) > 0) "
 /* Of those, a page: $6 of a page, behind the place $7, $8, $9. */
-#define QP__PG_PAGE(order)                                                                     \
-  "SELECT p.context, p.title, p.id, m.kind, m.at, p.rank, p.number, b.bytes FROM page p "      \
-  "JOIN quipu.messages m ON m.context = p.context AND m.number = p.number "                    \
+#define QP__PG_PAGE(order)                                                                \
+  "SELECT p.context, p.title, p.id, m.kind, m.at, p.rank, p.number, b.bytes FROM page p " \
+  "JOIN quipu.messages m ON m.context = p.context AND m.number = p.number "               \
   "JOIN quipu.contents b ON b.context = p.context AND b.id = p.id ORDER BY " order
 
 /* X(name, text) */
@@ -114,11 +115,10 @@
   X(SERVER_STAYS, "SELECT 1 / count(*) FROM quipu.servers WHERE server = $1")                      \
   X(SERVER_ALIVE, "SELECT 1 FROM quipu.servers WHERE address = $1 AND expires >= now()")           \
   X(ORPHANS, "SELECT l.context FROM quipu.leases l WHERE l.running AND " QP__PG_FREE " LIMIT 200") \
-  /* A role that is neither superuser nor in pg_monitor sees rows without a state. A replica that */ \
-  /* has received everything reports no lag. */                                                    \
-  X(REPLICAS,                                                                                      \
-    "SELECT count(*), coalesce(max(extract(epoch FROM replay_lag) * 1000), 0)::int8 "              \
-    "FROM pg_catalog.pg_stat_replication WHERE state IS NOT NULL")                                 \
+  /* A role that is neither superuser nor in pg_monitor sees rows without a state. A replica */    \
+  /* that has received everything reports no lag. */                                               \
+  X(REPLICAS, "SELECT count(*), coalesce(max(extract(epoch FROM replay_lag) * 1000), 0)::int8 "    \
+              "FROM pg_catalog.pg_stat_replication WHERE state IS NOT NULL")                       \
   /* ---- contexts ---- */                                                                         \
   X(CONTEXTS,                                                                                      \
     "SELECT context FROM quipu.contexts WHERE context > $1 ORDER BY context LIMIT 10000")          \
@@ -137,7 +137,7 @@
                   "SELECT 1 / count(*) FROM d")                                                    \
   /* Guard. This server has the lease; one that writes alone ($3) may also find it free. */        \
   X(LEASE_DROP, "WITH d AS (DELETE FROM quipu.leases l WHERE l.context = $1 AND (l.holder = $2 "   \
-                "OR ($3::int2 = 1 AND " QP__PG_FREE ")) RETURNING 1) SELECT 1 / count(*) FROM d")      \
+                "OR ($3::int2 = 1 AND " QP__PG_FREE ")) RETURNING 1) SELECT 1 / count(*) FROM d")  \
   X(BRANCHES_DROP, "DELETE FROM quipu.branches WHERE context = $1")                                \
   X(MESSAGES_DROP, "DELETE FROM quipu.messages WHERE context = $1")                                \
   X(CONTENTS_DROP, "DELETE FROM quipu.contents WHERE context = $1")                                \
@@ -231,8 +231,7 @@
   X(SEARCH, QP__PG_FIND                                                                            \
     "AND ($10::text IS NULL OR c.owner = $10)), "                                                  \
     "page AS (SELECT * FROM hit WHERE (rank, context, number) > ($7::float8, $8::uuid, $9::int8) " \
-    "ORDER BY rank, context, number LIMIT $6::int8) "                                              \
-    QP__PG_PAGE("p.rank, p.context, p.number"))                                                    \
+    "ORDER BY rank, context, number LIMIT $6::int8) " QP__PG_PAGE("p.rank, p.context, p.number"))  \
   X(SEARCH_CONTEXT, QP__PG_FIND                                                                    \
     "AND x.context = $10::uuid AND x.number > $9::int8 AND ($7::float8, $8::uuid) IS NOT NULL), "  \
     "page AS (SELECT * FROM hit ORDER BY number LIMIT $6::int8) " QP__PG_PAGE("p.number"))         \
@@ -258,19 +257,21 @@
                "WHERE context = $1")                                                               \
   /* Until the transaction ends, nobody adds words of the context. */                              \
   X(CONTEXT_LOCK, "SELECT 1 FROM quipu.contexts WHERE context = $1 FOR UPDATE")                    \
-  X(TEXT_TRASH, "WITH n AS (UPDATE quipu.texts SET trashed = $3 WHERE context = $1 AND id = $2 "   \
-                "AND trashed <> $3 RETURNING length), "                                            \
-                "d AS (SELECT s.sign AS texts, s.sign * length AS words "                          \
-                "FROM n, (SELECT CASE WHEN $3 THEN -1 ELSE 1 END AS sign) s) "                     \
-                QP__PG_COUNT("$4::int2"))                                                          \
-  X(TEXTS_DROP, "WITH n AS (DELETE FROM quipu.texts WHERE context = $1 "                           \
-                "RETURNING length, trashed), "                                                     \
-                "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) "            \
-                QP__PG_COUNT("$2::int2"))                                                          \
-  X(PURGE_TEXTS, "WITH n AS (DELETE FROM quipu.texts "                                             \
-                 "WHERE context = $1 AND id = ANY ($2::uuid[]) RETURNING length, trashed), "       \
-                 "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) "           \
-                 QP__PG_COUNT("$3::int2"))                                                         \
+  X(TEXT_TRASH,                                                                                    \
+    "WITH n AS (UPDATE quipu.texts SET trashed = $3 WHERE context = $1 AND id = $2 "               \
+    "AND trashed <> $3 RETURNING length), "                                                        \
+    "d AS (SELECT s.sign AS texts, s.sign * length AS words "                                      \
+    "FROM n, (SELECT CASE WHEN $3 THEN -1 ELSE 1 END AS sign) s) " QP__PG_COUNT("$4::int2"))       \
+  X(TEXTS_DROP,                                                                                    \
+    "WITH n AS (DELETE FROM quipu.texts WHERE context = $1 "                                       \
+    "RETURNING length, trashed), "                                                                 \
+    "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) " QP__PG_COUNT(          \
+        "$2::int2"))                                                                               \
+  X(PURGE_TEXTS,                                                                                   \
+    "WITH n AS (DELETE FROM quipu.texts "                                                          \
+    "WHERE context = $1 AND id = ANY ($2::uuid[]) RETURNING length, trashed), "                    \
+    "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) " QP__PG_COUNT(          \
+        "$3::int2"))                                                                               \
   /* ---- words, and rows from what is stored (pg_index.c) ---- */                                 \
   X(DUE, "SELECT context, last FROM quipu.catalogue WHERE indexed < last LIMIT 1000")              \
   X(DUE_OF, "SELECT indexed, last FROM quipu.catalogue WHERE context = $1")                        \
@@ -289,8 +290,8 @@
                "AS w (id, number, length, words) JOIN quipu.messages m "                           \
                "ON m.context = $1 AND m.number = w.number AND m.id = w.id "                        \
                "ON CONFLICT DO NOTHING RETURNING length, trashed), "                               \
-               "d AS (SELECT 1 AS texts, length AS words FROM n WHERE NOT trashed) "               \
-               QP__PG_COUNT("$6::int2"))                                                           \
+               "d AS (SELECT 1 AS texts, length AS words FROM n WHERE NOT trashed) " QP__PG_COUNT( \
+                   "$6::int2"))                                                                    \
   X(INDEXED, "UPDATE quipu.catalogue SET indexed = $2 WHERE context = $1 AND indexed < $2")        \
   X(UNLISTED, "SELECT context FROM quipu.unlisted LIMIT 256")                                      \
   X(UNLISTED_COUNT, "SELECT count(*) FROM quipu.unlisted")                                         \
