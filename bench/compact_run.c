@@ -19,6 +19,7 @@
 #define PAIRS 200
 #define PAIRS_QUICK 5
 #define PAIR_TURNS 200 /* more than a window has room for */
+#define PAIR_START 20  /* turns that both have compacted before */
 #define PATIENCE 30000 /* ms that a summary may take */
 #define WINDOW 8000
 #define ANSWER "Noted: a cord with its knots, and the number that they stand for."
@@ -63,20 +64,18 @@ on_done(void *arg, const struct qp_action_result *result, enum qp_rc rc, const s
 }
 
 static void
-send_text(struct run *r, const char *text)
+act(struct run *r, struct qp_action action)
 {
-  struct qp_action action = { .size = sizeof(action),
-                              .kind = QP_ACTION_SEND_MESSAGE,
-                              .context = r->id,
-                              .wait = true,
-                              .text = { text, strlen(text) } };
   struct qp_err err = { QP_OK, "" };
 
-  bench_ok(qp_engine_act(r->engine, &action, on_done, r, &err), &err, "a message");
+  action.size = sizeof(action);
+  action.context = r->id;
+  action.wait = true;
+  bench_ok(qp_engine_act(r->engine, &action, on_done, r, &err), &err, "an action");
   while (sem_wait(&r->done))
     ;
   if (r->rc || r->state != QP_STATE_IDLE)
-    bench_die("a turn of the long conversation failed");
+    bench_die("an action in a long conversation failed");
 }
 
 /* The text of the messages that the model would be sent, or the end of the program. */
@@ -111,7 +110,7 @@ turn(struct run *r, unsigned n)
   r->tokens += qp__count_text((struct qp_bytes){ text, len }) +
                qp__count_text((struct qp_bytes){ ANSWER, strlen(ANSWER) });
   start = bench_now();
-  send_text(r, text);
+  act(r, (struct qp_action){ .kind = QP_ACTION_SEND_MESSAGE, .text = { text, len } });
   r->took = bench_now() - start;
 }
 
@@ -203,7 +202,7 @@ report_long_run(struct bench_compact *b, unsigned turns)
       compare_view(&r, before);
     }
     cpu[part] = cpu_seconds() - start;
-    bench_say("%u turns %.2f ms", (part + 1) * (turns / PARTS), 1e3*cpu[part]/(turns/PARTS));
+    bench_say("%u turns", (part + 1) * (turns / PARTS));
   }
   end(&r);
   qp_engine_stop(r.engine);
@@ -223,8 +222,9 @@ report_long_run(struct bench_compact *b, unsigned turns)
                     share >= 20, "%.0f %%, %u turns", share, turns);
   bench_compact_row(b, "beginnings that changed between compactions", "0", r.changed == 0, "%u",
                     r.changed);
-  bench_compact_row(b, "CPU time of a turn, the last fifth of these and the first", "at most 1.2",
-                    cpu[PARTS - 1] <= 1.2 * cpu[0], "%.2f", cpu[PARTS - 1] / cpu[0]);
+  /* If each compaction read all covered messages again, this would be 9. */
+  bench_compact_row(b, "CPU time of a turn, the last fifth of these and the first", "at most 1.5",
+                    cpu[PARTS - 1] <= 1.5 * cpu[0], "%.2f", cpu[PARTS - 1] / cpu[0]);
 }
 
 /* ---- pairs ---- */
@@ -262,7 +262,7 @@ await_summary(const struct run *r)
 {
   const struct timespec moment = { .tv_nsec = 1000000 };
 
-  for (int ms = 0; fill_of(r) >= 72 && !count_records(r); ms++) {
+  for (int ms = 0; fill_of(r) >= 72 && count_records(r) < 2; ms++) {
     if (ms > PATIENCE)
       bench_die("no summary was prepared");
     (void)nanosleep(&moment, NULL);
@@ -275,9 +275,9 @@ struct waits {
   size_t count;
 };
 
-/* Two conversations with the same messages, turn by turn, of which only the first crosses its
- * threshold. Which of them is first alternates. The turn right before shows what a difference
- * means when neither crosses. */
+/* Two conversations with the same messages, turn by turn, both compacted once, of which only the
+ * first crosses its threshold later. Which of them is first alternates. The turn right before shows
+ * what a difference means when neither crosses. */
 static void
 converse_pair(struct qp_store *store, struct qp_engine *engine, struct waits *w)
 {
@@ -286,18 +286,22 @@ converse_pair(struct qp_store *store, struct qp_engine *engine, struct waits *w)
 
   begin(&ours, store, engine, "{\"recall_tokens\":0}");
   begin(&peer, store, engine, "{\"recall_tokens\":0,\"threshold\":95}");
-  for (unsigned n = 0; !ours.compactions; n++) {
+  for (unsigned n = 0; ours.compactions < 2; n++) {
     bool first = (n + w->count) % 2;
 
     if (n == PAIR_TURNS)
       bench_die("the threshold was not crossed");
+    if (n == PAIR_START) {
+      act(&ours, (struct qp_action){ .kind = QP_ACTION_COMPACT });
+      act(&peer, (struct qp_action){ .kind = QP_ACTION_COMPACT });
+    }
     turn(first ? &ours : &peer, n);
     turn(first ? &peer : &ours, n);
     await_summary(&ours);
     last = difference;
     difference = ours.took - peer.took;
   }
-  if (peer.compactions)
+  if (peer.compactions != 1)
     bench_die("the peer was compacted too");
   w->before[w->count] = last;
   w->crossing[w->count] = difference;
@@ -382,10 +386,12 @@ bench_compact_run(struct bench_compact *b)
       "is added: the median of the differences and its 95 %% confidence interval.\n\n"
       "| store | pairs | turn of the peer | difference at the turn before | difference at "
       "the turn that crosses |\n|---|---|---|---|---|\n");
+  bench_say("%zu pairs in memory", pairs);
   report_waits(b, "memory:", "wait added at the threshold with preparation, in memory", pairs);
   if (!mkdtemp(dir))
     bench_die("cannot make %s", dir);
   (void)snprintf(url, sizeof(url), "file:%s", dir);
+  bench_say("%zu pairs on the disk", pairs);
   report_waits(b, url, "wait added at the threshold with preparation, on the disk", pairs);
   bench_remove_tree(dir);
   (void)fprintf(b->details, "\n");

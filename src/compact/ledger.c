@@ -230,8 +230,7 @@ replaces(const struct qp__statement *later, const struct qp__statement *earlier)
   /* Without a word like "now" or "instead" only the same sentence with another value counts, when
    * it says what is: "book seat 5" does not take back "book seat 4". */
   return shared >= 2 && shared == larger && later->kind != QP__STATEMENT_WISH &&
-         earlier->kind != QP__STATEMENT_WISH && has_phrase(later->text, equals) &&
-         has_phrase(earlier->text, equals);
+         earlier->kind != QP__STATEMENT_WISH && later->equates && earlier->equates;
 }
 
 static struct qp__ledger_value *
@@ -281,6 +280,7 @@ add_statements(struct qp__ledger *ledger, struct qp_bytes text, uint64_t at, str
     if (sentence.len > QP__LEDGER_STATEMENT)
       continue;
     s.correction = has_phrase(sentence, correction_words);
+    s.equates = has_phrase(sentence, equals);
     s.kind = statement_kind(sentence);
     if (s.correction && s.kind < QP__STATEMENT_DECISION)
       s.kind = QP__STATEMENT_DECISION;

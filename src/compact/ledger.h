@@ -60,6 +60,7 @@ struct qp__statement {
   int64_t tokens; /* of the text, counted once */
   enum qp__statement_kind kind;
   bool correction;
+  bool equates;  /* it says what something is: "the budget is $900" */
   bool replaced; /* a later statement gives another value */
   bool quoted;   /* by the narrative, so that rendering leaves it out */
   uint64_t keys[QP__LEDGER_KEYS];

@@ -6,9 +6,12 @@
 #include "compact/frame.h"
 #include "provider.h"
 #include "store/context/record_file.h"
+#include "turn/engine.h"
 #include "turn_rig.h"
 
 #define MODELS "[{\"id\":\"m\",\"provider\":\"shop\",\"window\":4000,\"max_output\":300}]"
+#define LARGE "[{\"id\":\"m\",\"provider\":\"shop\",\"window\":60000,\"max_output\":300}]"
+#define SILENCE_MS 1000
 #define GOOD                                                                                \
   "The user notes orders of the customer with their prices, and says that they must never " \
   "be sent before the second of May."
@@ -19,9 +22,25 @@ struct shop {
   struct qp_provider_spec spec;
   pthread_mutex_t lock;
   const char *summary; /* the answer to a request for a summary; NULL: silence */
+  const char *finish;  /* why it ends; NULL: "stop" */
+  bool breaks;         /* an error comes in the middle of the summary */
   size_t answers, summaries;
-  char asked[65536]; /* the last request for a summary */
+  char asked[200000]; /* the last request for a summary */
 };
+
+/* The answer to a request for a summary; NULL: silence. */
+static char *
+summarise(const struct shop *shop)
+{
+  char *text = shop->summary ? provider_openai_text(shop->summary) : NULL;
+  char *stop = text ? strstr(text, "\"stop\"}]}") : NULL;
+
+  if (stop && shop->breaks)
+    (void)strcpy(strstr(text, "\n\n") + 2, "data: {\"error\":{\"message\":\"broken\"}}\n\n");
+  else if (stop && shop->finish)
+    (void)sprintf(stop, "\"%s\"}]}\n\ndata: [DONE]\n\n", shop->finish);
+  return text;
+}
 
 static char *
 answer(void *arg, const char *body)
@@ -40,8 +59,7 @@ answer(void *arg, const char *body)
   } else {
     shop->answers++;
   }
-  text = sums ? shop->summary ? provider_openai_text(shop->summary) : NULL
-              : provider_openai_text("Fine.");
+  text = sums ? summarise(shop) : provider_openai_text("Fine.");
   (void)pthread_mutex_unlock(&shop->lock);
   return text;
 }
@@ -194,34 +212,102 @@ test_a_model_writes_the_summary_once(void **state)
   close_shop(&shop, &rig);
 }
 
+/* Empty, a tool call, cut off, larger than what it replaces, an error, a timeout. */
 static void
 test_a_summary_that_cannot_be_used(void **state)
 {
-  static const struct {
-    const char *summary;
+  char *large = calloc(1, 60001);
+  const struct {
+    const char *summary, *finish;
+    bool breaks;
     const char *why;
   } cases[] = {
-    { " ", "empty" },
-    { "<tool_call>{\\\"name\\\": \\\"run\\\"}</tool_call>", "tool" },
+    { " ", NULL, false, "empty" },
+    { "<tool_call>{\\\"name\\\": \\\"run\\\"}</tool_call>", NULL, false, "tool call" },
+    { GOOD, "length", false, "not finished" },
+    { large, NULL, false, "larger" },
+    { GOOD, NULL, true, "" },
+    { NULL, NULL, false, "" },
   };
 
+  assert_non_null(large);
+  for (size_t i = 0; i < 60000; i += 10)
+    memcpy(large + i, "the-order,", 10);
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct shop shop;
     struct turn_rig rig;
 
     open_shop(&shop, &rig, *state, cases[i].summary);
+    shop.finish = cases[i].finish;
+    shop.breaks = cases[i].breaks;
     talk(&rig, 45);
     turn_rig_start(&rig);
+    if (!cases[i].summary)
+      for (size_t p = 0; p < rig.engine->providers.count; p++)
+        rig.engine->providers.list[p].first_byte_ms = SILENCE_MS;
     turn_listen(&rig, 0);
     assert_string_equal(turn_send(&rig, "hello").state, "Idle");
     turn_hear(&rig, "\"state\":\"Idle\"");
     assert_int_equal(summaries(&shop), 2); /* once more, then without a model */
     assert_true(turn_has_heard(&rig, "\"type\":\"compact_failed\""));
+    assert_true(turn_has_heard(&rig, cases[i].why));
     assert_true(turn_has_heard(&rig, "\"type\":\"compact\",\"id\""));
     assert_string_equal(last(&rig, "model"), "");
     assert_non_null(strstr(last(&rig, "narrative"), "order number"));
     close_shop(&shop, &rig);
   }
+  free(large);
+}
+
+/* Ten more exchanges, which a compaction by a person covers. Returns the record's generation. */
+static json_int_t
+compact_more(struct turn_rig *rig)
+{
+  struct turn_answer answered;
+
+  talk(rig, 10);
+  answered = turn_do(rig, QP_ACTION_COMPACT);
+  assert_int_equal(answered.rc, QP_OK);
+  return generation(rig);
+}
+
+/* Every fourth extension is followed by a narrative from the messages themselves: from all of them,
+ * later from those of the last 16 compactions, and never from before a text that a person wrote. */
+static void
+test_a_narrative_is_rebuilt_from_the_messages(void **state)
+{
+  struct shop shop;
+  struct turn_rig rig;
+
+  open_shop(&shop, &rig, *state, GOOD);
+  rig.options.models_json = LARGE;
+  rig.options.compaction.keep = 1;
+  turn_rig_start(&rig);
+  for (int n = 1; n <= 17; n++) {
+    assert_int_equal(compact_more(&rig), (n - 1) % 4 + 1);
+    if (n == 1)
+      continue;
+    if (n == 5 || n == 9 || n == 13) {
+      assert_non_null(strstr(shop.asked, "#1 user"));
+      assert_null(strstr(shop.asked, "The summary so far"));
+    } else {
+      assert_null(strstr(shop.asked, "#1 user"));
+      assert_non_null(strstr(shop.asked, "The summary so far"));
+    }
+  }
+  /* The first compaction covered 18 messages, all but a turn; sixteen compactions came after it. */
+  assert_non_null(strstr(shop.asked, "#19 user"));
+  assert_null(strstr(shop.asked, "#17 user"));
+
+  assert_int_equal(turn_act(&rig, (struct qp_action){ .kind = QP_ACTION_EDIT_SUMMARY,
+                                                      .text = bytes_of("Only what I wrote.") })
+                       .rc,
+                   QP_OK);
+  for (int n = 18; n <= 20; n++)
+    assert_int_equal(compact_more(&rig), n - 16);
+  assert_int_equal(compact_more(&rig), 1);
+  assert_non_null(strstr(shop.asked, "Only what I wrote."));
+  close_shop(&shop, &rig);
 }
 
 static void
@@ -313,11 +399,16 @@ main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_model_writes_the_summary_once),
-    cmocka_unit_test(test_a_summary_that_cannot_be_used),
     cmocka_unit_test(test_three_failures_open_the_breaker),
     cmocka_unit_test(test_a_summary_is_prepared_ahead_of_need),
     cmocka_unit_test(test_words_in_a_tool_output_are_no_wish),
   };
+  /* These are about the model and take long. */
+  const struct CMUnitTest on_files[] = {
+    cmocka_unit_test(test_a_summary_that_cannot_be_used),
+    cmocka_unit_test(test_a_narrative_is_rebuilt_from_the_messages),
+  };
+  int failed = run_on_all("compaction_model", tests, COUNT(tests));
 
-  return run_on_all("compaction_model", tests, COUNT(tests));
+  return failed + run_on_files("compaction_model on files", on_files, COUNT(on_files));
 }
