@@ -10,7 +10,7 @@
 #include "turn_rig.h"
 
 #define MODELS "[{\"id\":\"m\",\"provider\":\"shop\",\"window\":4000,\"max_output\":300}]"
-#define LARGE "[{\"id\":\"m\",\"provider\":\"shop\",\"window\":60000,\"max_output\":300}]"
+#define LARGE "[{\"id\":\"m\",\"provider\":\"shop\",\"window\":200000,\"max_output\":300}]"
 #define SILENCE_MS 1000
 #define GOOD                                                                                \
   "The user notes orders of the customer with their prices, and says that they must never " \
@@ -25,7 +25,7 @@ struct shop {
   const char *finish;  /* why it ends; NULL: "stop" */
   bool breaks;         /* an error comes in the middle of the summary */
   size_t answers, summaries;
-  char asked[200000]; /* the last request for a summary */
+  char asked[400000]; /* the last request for a summary */
 };
 
 /* The answer to a request for a summary; NULL: silence. */
@@ -259,15 +259,29 @@ test_a_summary_that_cannot_be_used(void **state)
   free(large);
 }
 
-/* Ten more exchanges, which a compaction by a person covers. Returns the record's generation. */
+/* Two more exchanges, of which a person has all but the last turn compacted. Returns the generation
+ * of the record. */
 static json_int_t
 compact_more(struct turn_rig *rig)
 {
-  struct turn_answer answered;
+  struct qp_context *c = open_context(rig->f, &rig->id);
+  struct qp__buf text;
 
-  talk(rig, 10);
-  answered = turn_do(rig, QP_ACTION_COMPACT);
-  assert_int_equal(answered.rc, QP_OK);
+  qp__buf_init(&text, 1 << 16);
+  for (int i = 0; i < 40; i++)
+    (void)qp__buf_addf(&text, "Order number %d of the customer must never be sent before May. ",
+                       1000 + i);
+  for (int i = 0; i < 4; i++) {
+    struct qp_message *m = NULL;
+
+    OK(qp_message_new_text(i % 2 ? QP_ROLE_ASSISTANT : QP_ROLE_USER, qp__buf_bytes(&text), &m,
+                           &failure));
+    OK(qp_message_save(c, NULL, m, NULL, &failure));
+    qp_message_free(m);
+  }
+  qp__buf_release(&text);
+  qp_context_close(c);
+  assert_int_equal(turn_do(rig, QP_ACTION_COMPACT).rc, QP_OK);
   return generation(rig);
 }
 
@@ -295,9 +309,9 @@ test_a_narrative_is_rebuilt_from_the_messages(void **state)
       assert_non_null(strstr(shop.asked, "The summary so far"));
     }
   }
-  /* The first compaction covered 18 messages, all but a turn; sixteen compactions came after it. */
-  assert_non_null(strstr(shop.asked, "#19 user"));
-  assert_null(strstr(shop.asked, "#17 user"));
+  /* The first compaction covered two messages; sixteen compactions came after it. */
+  assert_non_null(strstr(shop.asked, "#3 user"));
+  assert_null(strstr(shop.asked, "#1 user"));
 
   assert_int_equal(turn_act(&rig, (struct qp_action){ .kind = QP_ACTION_EDIT_SUMMARY,
                                                       .text = bytes_of("Only what I wrote.") })
