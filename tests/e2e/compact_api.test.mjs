@@ -1,5 +1,33 @@
 // Compaction over HTTP and on the command line: the actions, what they refuse, and the failures that
 // users of other systems live with (a row of the table in the comment of each test).
+//
+// Rows of that table that are tested elsewhere:
+//    1  over the limit already         unit/test_compact_frame: no_request_exceeds_the_summarisers_window;
+//                                      unit/test_compact_ledger: a_summary_fits_any_budget_and_any_history;
+//                                      conformance/test_compaction: an_overflow_that_the_provider_reports_compacts_once
+//    2  compacts again and again       unit/test_compact_plan: the_same_content_is_not_compacted_twice, edges,
+//                                      after_a_compaction_a_fifth_of_the_window_is_free;
+//                                      conformance/test_compaction: a_second_overflow_ends_the_turn
+//    3  exact values are lost          unit/test_compact_ledger; bench_compact facts
+//    6  a summary of summaries         unit/test_compact_incremental; conformance/test_compaction_model:
+//                                      a_narrative_is_rebuilt_from_the_messages
+//    7  history lost with the summary  fault/test_compaction_faults, crash/test_compaction_kill
+//    8  garbage as a summary           conformance/test_compaction_model: a_summary_that_cannot_be_used
+//    9  summarised at every turn       compact_spec: Resume compacted conversation
+//   14  cost, changed beginnings       conformance/test_compaction: the_sent_beginning_stays_the_same_between_compactions;
+//                                      unit/test_compact_plan: small_batches_of_stubs_are_not_made
+//   15  answers an old prompt          unit/test_compact_property: the last message of the user is sent to the byte;
+//                                      unit/test_compact_plan: inside_a_long_turn_the_question_is_carried
+//   also: images                       conformance/test_compaction: a_history_of_images_fits
+//         the first message            unit/test_compact_plan: edges (a question that nobody has answered)
+//         a crash                      conformance/test_compaction: a_restart_while_a_person_compacts_loses_no_turn
+//
+// Rows of its section 4: the request is built after the compaction, also in tool loops: "a turn with
+// many tool calls"; commit after success: fault and crash as for row 7; few but huge messages:
+// unit/test_compact_plan, edges; tool pairs and protected parts: unit/test_compact_property; range and
+// hash: unit/test_compact_record; the summariser's window: as for row 1; counting: compact_tokens,
+// unit/test_compact_count; an unknown model: "every number of the window"; the marker is stored:
+// compact_spec, Compact indicator displayed; cost: "a summary has a cost".
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
