@@ -154,8 +154,8 @@ the_ledger_lists_exact_values_with_their_messages(void **state)
 
   (void)state;
   assert_string_equal(got, "The user said:\n"
-                           "#1 \"Fix ticket QX-17.\"\n"
                            "#1 \"Never push to main.\"\n"
+                           "#1 \"Fix ticket QX-17.\"\n"
                            "Paths, with their last state:\n"
                            "#4 src/a.c changed\n"
                            "#9 old.txt deleted\n"
