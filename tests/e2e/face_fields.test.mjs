@@ -265,3 +265,139 @@ for (const [name, { route, own, other }] of Object.entries(requests))
     }
     assert.deepEqual(wrong, []);
   });
+
+// ---- answers and events ----
+
+const answers = {
+  chat: [new Table(rows('openai.md', 'Chat Completions', 'field of the answer')), [types.find(chat, 'ChatCompletion'), types.find(chat, 'ChatCompletionChunk')]],
+  responses: [new Table(rows('openai.md', 'Responses', 'field of the answer')), [types.find(responses, 'Response')]],
+  messages: [new Table(rows('openai.md', "Anthropic's Messages", 'field of the answer')), [types.find(messages, 'Message')]],
+};
+const asked = ['hello', 'think', 'weather', 'long'];
+const tools = {
+  chat: [{ type: 'function', function: { name: 'get_weather', parameters: schema } }],
+  messages: [{ name: 'get_weather', input_schema: schema }],
+  responses: [{ type: 'function', name: 'get_weather', parameters: schema, strict: false }],
+};
+const request = {
+  chat: (content, stream) => ({ model: 'demo', stream, stream_options: { include_usage: true }, tools: tools.chat, messages: [{ role: 'user', content }] }),
+  messages: (content, stream) => ({ model: 'demo', stream, max_tokens: 99, tools: tools.messages, messages: [{ role: 'user', content }] }),
+  responses: (content, stream) => ({ model: 'demo', stream, tools: tools.responses, input: content }),
+};
+const frames = (text) => text.split('\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)));
+
+for (const [name, [table, all]] of Object.entries(answers))
+  test(`${name}: every field of an answer is in the table; those that are never sent are not`, async (t) => {
+    // The items of a response and what it repeats have tables of their own.
+    const own = all.flatMap((type) => types.paths(type)).filter((at) => name !== 'responses' || /^(usage|error|incomplete_details)\b|^[^.[{]+$/.test(at));
+    assert.deepEqual(own.filter((at) => !table.find(at)), [], 'fields that the table does not name');
+    const server = await serveFaces(t);
+    const known = new Set(own.map((at) => at.replace(/[[{]\w*[\]}]/g, '[]')));
+    const seen = new Set();
+    for (const text of asked)
+      for (const stream of [false, true]) {
+        const answer = await post(server, requests[name].route, request[name](text, stream));
+        assert.equal(answer.status, 200, answer.text);
+        const bodies = stream ? (name === 'chat' ? frames(answer.text) : []) : [answer.body];
+        for (const body of bodies) for (const at of flatten(body)) seen.add(at);
+      }
+    const spread = (at) => own.filter((one) => one.replace(/[[{]\w*[\]}]/g, '[]') === at);
+    for (const at of known) {
+      const words = spread(at).map((one) => table.find(one).word);
+      if (words.every((word) => word === 'never sent')) assert.ok(!seen.has(at), `${at} is sent`);
+    }
+    const sent = table.rules.filter(({ word, name: row }) => word === 'sent' && !row.startsWith('…')).map((row) => row.name.replace(/[[{]\w*[\]}]/g, '[]').replace(/\[\]$/, ''));
+    const rare = ['error.code', 'error.message']; // of failures: e2e/face_responses
+    assert.deepEqual(sent.filter((at) => !rare.includes(at) && !seen.has(at)), [], 'fields that should be sent');
+  });
+
+test('events: those of the types are in the tables; those that come are marked as sent', async (t) => {
+  const server = await serveFaces(t);
+  for (const [name, section, unions] of [
+    ['responses', 'Responses', [types.find(responses, 'ResponseStreamEvent')]],
+    ['messages', "Anthropic's Messages", [types.find(messages, 'RawMessageStreamEvent'), types.find(messages, 'RawContentBlockDelta')]],
+  ]) {
+    const list = rows('openai.md', section, 'event');
+    const words = unions.flatMap((type) => types.words(type));
+    const named = new Map(list.map((row) => [row.name, row.word]));
+    const extra = ['…', 'error', 'ping']; // not in the union of the package
+    assert.deepEqual(words.filter((word) => !named.has(word) && !named.has('…')), []);
+    assert.deepEqual([...named.keys()].filter((word) => !words.includes(word) && !extra.includes(word)), []);
+    const seen = new Set();
+    for (const text of asked)
+      for (const frame of frames((await post(server, requests[name].route, request[name](text, true))).text)) {
+        seen.add(frame.type);
+        if (frame.delta?.type) seen.add(frame.delta.type);
+      }
+    for (const word of seen) assert.equal(named.get(word), 'sent', word);
+    const rare = /queued|failed|mcp_call|^error$/; // e2e/face_responses
+    assert.deepEqual([...named].filter(([word, what]) => what === 'sent' && !rare.test(word) && !seen.has(word)), []);
+  }
+  const output = new Map(rows('openai.md', 'Responses', 'output item').map((row) => [row.name, row.word]));
+  const outputs = types.words(types.find(responses, 'ResponseOutputItem'));
+  for (const word of output.keys()) assert.ok(word === '…' || outputs.includes(word), word);
+});
+
+test('queries and the smaller bodies of Responses and Conversations', () => {
+  const get = new Set(rows('openai.md', 'Responses', 'parameter of `GET`').map((row) => row.name));
+  const small = new Set(rows('openai.md', 'Conversations', 'field').map((row) => row.name));
+  const top = (file, name) => types.paths(types.find(file, name)).filter((at) => /^[^.[{]+$/.test(at));
+  for (const at of [...top(responses, 'ResponseRetrieveParamsBase'), ...top(inputItems, 'InputItemListParams')]) assert.ok(get.has(at), at);
+  for (const at of [...top(conversations, 'ConversationCreateParams'), ...top(conversations, 'ConversationUpdateParams'), ...top(items, 'ItemCreateParams'), ...top(items, 'ItemListParams')]) assert.ok(small.has(at), at);
+  for (const at of top(counting, 'InputTokenCountParams')) assert.ok(at === 'personality' || tables.responses.find(at), at);
+  for (const at of top(responses, 'ResponseCompactParams')) assert.ok(tables.responses.find(at), at);
+});
+
+// ---- the AI SDK, MCP, tools of the client ----
+
+test('the AI SDK: chunks, parts and fields of the body', async (t) => {
+  const named = new Map(rows('ai-sdk.md', 'Chunks', 'chunk').map((row) => [row.name, row.word]));
+  const words = types.words(types.find(ui, 'UIMessageChunk'));
+  assert.deepEqual(words.filter((word) => !named.has(word)), []);
+  const server = await serveFaces(t);
+  const seen = new Set();
+  for (const text of asked) {
+    const body = { id: text, trigger: 'submit-message', model: 'demo', tools: [{ name: 'get_weather', parameters: schema, strict: true }], messages: [{ id: '1', role: 'user', metadata: { a: 1 }, parts: [{ type: 'text', text }, { type: 'data-x', data: 1 }, { type: 'step-start' }] }], unheard_of: 1 };
+    const answer = await post(server, '/ai/chat', body);
+    assert.equal(answer.status, 200, answer.text);
+    assert.equal(answer.headers.get('x-quipu-ignored'), 'unheard_of');
+    for (const frame of frames(answer.text)) seen.add(frame.type);
+  }
+  for (const word of seen) assert.equal(named.get(word), 'sent', word);
+  const file = await post(server, '/ai/chat', { id: 'f', messages: [{ id: '1', role: 'user', parts: [{ type: 'file', mediaType: 'text/plain', url: 'data:text/plain,x' }] }] });
+  assert.equal(file.status, 400);
+});
+
+test('MCP: every method of a client is in the table and does what its row says', async (t) => {
+  const { ClientRequestSchema, ClientNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js');
+  const methods = (schema) => schema.options.map((one) => one.shape.method.value);
+  const all = [...methods(ClientRequestSchema), ...methods(ClientNotificationSchema)];
+  const named = new Map(rows('mcp-server.md', 'The protocol', 'method of a client').map((row) => [row.name, row.word]));
+  assert.deepEqual([...named.keys()].sort(), all.sort());
+  const server = await serveFaces(t);
+  const params = { 'tools/call': { name: 'list_conversations' }, 'resources/read': { uri: 'quipu://context/none' }, initialize: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } } };
+  for (const [method, word] of named) {
+    const note = method.startsWith('notifications/');
+    const answer = await fetch(`${server.url}/mcp`, { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }, body: JSON.stringify({ jsonrpc: '2.0', ...(note ? {} : { id: 1 }), method, params: params[method] ?? {} }) });
+    if (note) {
+      assert.deepEqual([answer.status, word], [202, 'ignored'], method);
+      continue;
+    }
+    const { error } = await answer.json();
+    assert.equal(error?.code === -32601 ? 'refused' : 'supported', word, method);
+  }
+});
+
+test('tools of the client: the contract has the fields of the table, others are refused', async (t) => {
+  const api = JSON.parse(fs.readFileSync(path.join(root, 'api/openapi.json'), 'utf8')).components.schemas;
+  const named = rows('tools.md', 'Tools that the client runs', 'field').map((row) => row.name).filter((name) => name !== '…');
+  const result = api.SubmitToolResults.properties.results.items;
+  const fields = [...Object.keys(api.ClientTool.properties).map((key) => `tools[].${key}`), ...Object.keys((result.$ref ? api[result.$ref.split('/').at(-1)] : result).properties).map((key) => `results[].${key}`)];
+  assert.deepEqual(named.sort(), fields.sort());
+  const server = await serveFaces(t);
+  const tool = { name: 'get_weather', description: 'd', parameters: schema, strict: true };
+  await server.expect(201, 'POST', '/v1/contexts', { tools: [tool] });
+  const refused = await server.expect(400, 'POST', '/v1/contexts', { tools: [{ ...tool, unheard_of: 1 }] });
+  assert.match(refused.error.message, /unheard_of/);
+  assert.match((await server.expect(400, 'POST', '/v1/contexts', { tools: [{ ...tool, strict: 'yes' }] })).error.message, /strict/);
+});
