@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/log.h"
 #include "cli/opts.h"
 #include "quipu.h"
 
@@ -49,8 +50,7 @@ struct cli {
   bool verbose;
   bool tty;               /* standard output is a terminal */
   struct qp_store *store; /* opened by cli_open, closed by main */
-  qp_log_fn *log; /* receives the log lines of the library; NULL: standard error, for people */
-  void *log_arg;
+  struct qp__log log;     /* of the library; at first standard error, for people */
 };
 
 extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_search, cli_cmd_show,

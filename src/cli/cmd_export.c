@@ -52,7 +52,7 @@ struct export
   struct qp_err *err;
 };
 
-/* ---- where it goes ---- */
+/* ---- the output file ---- */
 
 struct target {
   const char *path; /* NULL: standard output */
@@ -160,24 +160,15 @@ find_branch(struct export *ex, const char *name, struct qp_err *err)
 
 /* ---- messages ---- */
 
-static enum qp_rc
-go_on(const struct export *ex)
-{
-  return ferror(ex->f) ? QP_STOPPED : QP_OK;
-}
-
 static void
 count_message(struct export *ex, const struct qp_message_info *info)
 {
-  char id[QP_UUID_TEXT];
-
   if (info->status != QP_STATUS_UNAVAILABLE) {
     ex->written++;
     return;
   }
   ex->unavailable++;
-  cli_warn("message %s is unavailable: its file is damaged or missing (see 'quipu check')",
-           qp_uuid_text(&info->id, id));
+  cli_warn_unavailable(info);
 }
 
 static enum qp_rc
@@ -190,15 +181,7 @@ write_md(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   count_message(ex, info);
   if (!rc && mark)
     cli_export_md_mark(&ex->md, mark);
-  return rc ? rc : go_on(ex);
-}
-
-static void
-put_stored(const struct export *ex, struct qp_bytes json)
-{
-  while (json.len && json.data[json.len - 1] == '\n')
-    json.len--;
-  (void)fwrite(json.data, 1, json.len, ex->f);
+  return rc || !ferror(ex->f) ? rc : QP_STOPPED;
 }
 
 /* The stored form cannot mark a message as unavailable, so it is omitted. */
@@ -210,7 +193,7 @@ write_line(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 
   count_message(ex, info);
   if (info->status != QP_STATUS_UNAVAILABLE) {
-    put_stored(ex, json);
+    cli_put_stored(ex->f, info, json);
     putc('\n', ex->f);
   }
   if (mark) {
@@ -218,23 +201,18 @@ write_line(void *arg, const struct qp_message_info *info, struct qp_bytes json)
     (void)json_dumpf(mark, ex->f, JSON_COMPACT);
     fputs("}\n", ex->f);
   }
-  return go_on(ex);
+  return ferror(ex->f) ? QP_STOPPED : QP_OK;
 }
 
 static enum qp_rc
 write_item(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct export *ex = arg;
-  char id[QP_UUID_TEXT];
 
   fputs(ex->written + ex->unavailable ? ",\n" : "\n", ex->f);
   count_message(ex, info);
-  if (info->status == QP_STATUS_UNAVAILABLE)
-    fprintf(ex->f, "{\"id\":\"%s\",\"role\":\"%s\",\"status\":\"%s\"}", qp_uuid_text(&info->id, id),
-            qp_role_name(info->role), qp_message_status_name(info->status));
-  else
-    put_stored(ex, json);
-  return go_on(ex);
+  cli_put_stored(ex->f, info, json);
+  return ferror(ex->f) ? QP_STOPPED : QP_OK;
 }
 
 /* ---- the whole context as one object ---- */
@@ -353,7 +331,7 @@ write_object(struct export *ex, struct qp_err *err)
   if (rc)
     return rc;
   fputs("{\"metadata\":", ex->f);
-  put_stored(ex, (struct qp_bytes){ meta, len });
+  cli_put_stored(ex->f, NULL, (struct qp_bytes){ meta, len });
   qp_free(meta);
   fputs(",\n\"branches\":{", ex->f);
   for (size_t i = 0; !rc && i < ex->branch_count; i++) {

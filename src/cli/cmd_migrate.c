@@ -325,7 +325,7 @@ run_migrate(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     };
     cli_progress_begin(&w.progress, cli);
     run_jobs(&w, jobs);
-    cli_progress_end(&w.progress);
+    cli_progress_clear(&w.progress);
     find_twins(&w);
     rc = print_summary(&w, err);
   }

@@ -37,7 +37,7 @@ run_reindex(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (!rc)
     rc = qp_store_reindex(cli->store, show_progress, &r, err);
   if (r.begun)
-    cli_progress_end(&r.progress);
+    cli_progress_clear(&r.progress);
   if (rc)
     return rc;
   if (cli->json)

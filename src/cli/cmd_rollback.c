@@ -152,7 +152,7 @@ run_rollback(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   qp__free(ids);
   if (rc)
     return rc;
-  cli_progress_end(&t.progress);
+  cli_progress_clear(&t.progress);
   return finish(&t, count, err);
 }
 

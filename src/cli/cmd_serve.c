@@ -17,7 +17,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "cli/cli.h"
-#include "cli/config.h"
+#include "cli/config_int.h"
+#include "cli/duration.h"
 #include "cli/engine_setup.h"
 #include "cli/input.h"
 #include "cli/out.h"
@@ -51,23 +52,6 @@ struct serve_log {
   atomic_bool json;
 };
 
-static void
-log_json(const char *now, const char *level, const char *feature, const char *text)
-{
-  fprintf(stderr, "{\"time\":\"%s\",\"level\":\"%s\",\"feature\":\"%s\",\"msg\":", now, level,
-          feature);
-  cli_put_json_string(stderr, text, strlen(text));
-  fputs("}\n", stderr);
-}
-
-static void
-log_logfmt(const char *now, const char *level, const char *feature, const char *text)
-{
-  fprintf(stderr, "time=%s level=%s feature=%s msg=", now, level, feature);
-  cli_put_json_string(stderr, text, strlen(text));
-  putc('\n', stderr);
-}
-
 /* A copy without the passwords in URLs; NULL: there are none, or memory ran out, then *text is a
  * message about that. */
 static char *
@@ -90,14 +74,13 @@ log_line(void *arg, enum qp_log_level level, const char *feature, const char *te
   struct serve_log *log = arg;
   bool access = strcmp(feature, "access") == 0;
   bool access_json = strcmp(feature, "access.json") == 0;
+  bool json = atomic_load_explicit(&log->json, memory_order_relaxed);
   char now[CLI_TIME_TEXT];
   char *masked = NULL;
-  struct timespec t;
 
   if ((int)level > atomic_load_explicit(&log->level, memory_order_relaxed))
     return;
-  (void)clock_gettime(CLOCK_REALTIME, &t);
-  (void)cli_time_text((int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000, now);
+  (void)cli_time_text(cli_now(), now);
   if (!access && !access_json)
     masked = mask_copy(&text);
   flockfile(stderr);
@@ -105,27 +88,16 @@ log_line(void *arg, enum qp_log_level level, const char *feature, const char *te
     fprintf(stderr, "time=%s level=%s %s\n", now, names[level], text);
   else if (access_json)
     fprintf(stderr, "{\"time\":\"%s\",\"level\":\"%s\",%s}\n", now, names[level], text);
-  else if (atomic_load_explicit(&log->json, memory_order_relaxed))
-    log_json(now, names[level], feature, text);
-  else
-    log_logfmt(now, names[level], feature, text);
+  else {
+    fprintf(stderr,
+            json ? "{\"time\":\"%s\",\"level\":\"%s\",\"feature\":\"%s\",\"msg\":"
+                 : "time=%s level=%s feature=%s msg=",
+            now, names[level], feature);
+    cli_put_json_string(stderr, text, strlen(text));
+    fputs(json ? "}\n" : "\n", stderr);
+  }
   funlockfile(stderr);
   qp__free(masked);
-}
-
-static void say(struct serve_log *log, enum qp_log_level level, const char *fmt, ...)
-    QP_PRINTF(3, 4);
-
-static void
-say(struct serve_log *log, enum qp_log_level level, const char *fmt, ...)
-{
-  char text[500];
-  va_list args;
-
-  va_start(args, fmt);
-  (void)vsnprintf(text, sizeof(text), fmt, args);
-  va_end(args);
-  log_line(log, level, "config", text);
 }
 
 /* ---- the configuration ---- */
@@ -201,7 +173,8 @@ warn_of_key(struct serving *s, const struct cli_config *config)
   struct stat st;
 
   if (path[0] && stat(path, &st) == 0 && st.st_mode & S_IRWXO)
-    say(&s->log, QP_LOG_WARN, "tls_key '%.200s' can be read by every user of this machine", path);
+    qp__log(&s->cli->log, QP_LOG_WARN, "config",
+            "tls_key '%.200s' can be read by every user of this machine", path);
 }
 
 /* The directory of keys.json; NULL: the store is not in the file system. */
@@ -254,19 +227,19 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
 }
 
 static void
-tell_change(struct serving *s, enum config_id id, const char *was, const char *is)
+log_change(struct serving *s, enum config_id id, const char *was, const char *is)
 {
   char key[CLI_CONFIG_NAME];
 
   (void)cli_config_key(id, key);
-  if (cli_config_is_live(id))
-    say(&s->log, QP_LOG_INFO, "%s is '%.100s' now", key, is);
-  else if (cli_config_is_secret(id))
-    say(&s->log, QP_LOG_WARN, "%s stays as it is until a restart; the configuration has another",
-        key);
+  if (cli_config_rows[id].live)
+    qp__log(&s->cli->log, QP_LOG_INFO, "config", "%s changed to '%.100s'", key, is);
+  else if (cli_config_rows[id].type == CONFIG_SECRET)
+    qp__log(&s->cli->log, QP_LOG_WARN, "config",
+            "%s keeps its value until a restart; the configuration has a new value", key);
   else
-    say(&s->log, QP_LOG_WARN, "%s stays '%.100s' until a restart; the configuration says '%.100s'",
-        key, was, is);
+    qp__log(&s->cli->log, QP_LOG_WARN, "config",
+            "%s stays '%.100s' until a restart; the configuration has '%.100s'", key, was, is);
 }
 
 /* Keeps the values that cannot change while the server runs, and logs which values change and which
@@ -281,14 +254,15 @@ keep_fixed_values(struct serving *s, struct cli_config *fresh)
 
     if (strcmp(was->text, is->text) == 0)
       continue;
-    tell_change(s, (enum config_id)i, was->text, is->text);
-    if (!cli_config_is_live((enum config_id)i)) {
+    log_change(s, (enum config_id)i, was->text, is->text);
+    if (!cli_config_rows[i].live) {
       *was = *is;
       *is = swapped;
     }
   }
   if (!cli_config_same_providers(&s->config, fresh)) {
-    say(&s->log, QP_LOG_WARN, "changes of [provider.NAME] take effect at the next start");
+    qp__log(&s->cli->log, QP_LOG_WARN, "config",
+            "changes of [provider.NAME] take effect at the next start");
     cli_config_swap_providers(&s->config, fresh);
   }
 }
@@ -311,7 +285,7 @@ reload(struct serving *s)
     release_pair(&pair);
   }
   if (rc) {
-    say(&s->log, QP_LOG_ERROR, "the configuration stays as it was: %s", err.msg);
+    qp__log(&s->cli->log, QP_LOG_ERROR, "config", "the configuration was not changed: %s", err.msg);
     cli_config_release(&fresh);
     return;
   }
@@ -320,8 +294,8 @@ reload(struct serving *s)
   warn_of_key(s, &fresh);
   cli_config_release(&s->config);
   s->config = fresh;
-  say(&s->log, QP_LOG_INFO, "read the configuration again: %.200s",
-      s->config.file ? s->config.file : "no file");
+  qp__log(&s->cli->log, QP_LOG_INFO, "config", "read the configuration again: %.200s",
+          s->config.file ? s->config.file : "no file");
 }
 
 /* ---- running ---- */
@@ -376,7 +350,7 @@ serve_until_signal(struct serving *s, const sigset_t *signals)
   }
 }
 
-/* Tells other servers of the same store where this one is. */
+/* Publishes the address for other servers of the same store. */
 static enum qp_rc
 announce(const struct serving *s, struct qp_err *err)
 {
@@ -386,7 +360,7 @@ announce(const struct serving *s, struct qp_err *err)
 }
 
 static enum qp_rc
-tell_url(const struct serving *s, struct qp_err *err)
+print_url(const struct serving *s, struct qp_err *err)
 {
   const char *url = qp__http_url(s->http);
   enum qp_rc rc = QP_OK;
@@ -407,8 +381,8 @@ open_store(struct serving *s, bool reads, const sigset_t *signals, struct qp_err
   enum qp_rc rc = cli_open(s->cli, reads ? CLI_READ : CLI_CREATE, err);
 
   if (rc == QP_FULL)
-    say(&s->log, QP_LOG_ERROR, "not started yet, because there is no room on the disk: %.250s",
-        err->msg);
+    qp__log(&s->cli->log, QP_LOG_ERROR, "config",
+            "the disk is full; the server starts when there is space: %.250s", err->msg);
   while (rc == QP_FULL) {
     int caught = sigtimedwait(signals, NULL, &second);
 
@@ -437,8 +411,7 @@ serve(struct serving *s, struct qp_err *err)
   cli->data = s->config.values[CONFIG_DATA].text;
   if (!cli->url && s->config.values[CONFIG_STORE].text[0])
     cli->url = s->config.values[CONFIG_STORE].text;
-  cli->log = log_line;
-  cli->log_arg = &s->log;
+  cli->log = (struct qp__log){ log_line, &s->log };
   rc = open_store(s, reads, &signals, err);
   if (!rc && cli->url && mkdir(cli->data, 0700) && errno != EEXIST)
     rc = qp__fail_sys(err, -errno, "cannot create the data directory '%.150s'", cli->data);
@@ -460,17 +433,17 @@ serve(struct serving *s, struct qp_err *err)
   if (!rc) {
     warn_of_key(s, &s->config);
     if (!reads && qp_store_announce(cli->store, qp__http_url(s->http), &late))
-      say(&s->log, QP_LOG_WARN, "%s", late.msg);
+      qp__log(&s->cli->log, QP_LOG_WARN, "config", "%s", late.msg);
     rc = announce(s, err);
   }
   if (!rc)
-    rc = tell_url(s, err);
+    rc = print_url(s, err);
   if (!rc)
     serve_until_signal(s, &signals);
   qp__http_stop(s->http);
   qp__lease_leave(cli->store);
   if (!reads && qp_store_announce(cli->store, "", &late))
-    say(&s->log, QP_LOG_WARN, "%s", late.msg);
+    qp__log(&s->cli->log, QP_LOG_WARN, "config", "%s", late.msg);
   qp_store_close(cli->store); /* while its log lines can still be written */
   cli->store = NULL;
   return rc;
@@ -507,6 +480,7 @@ run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   rc = cli_config_load(&s.input, &s.config, err);
   if (!rc)
     rc = args->values[OPT_PRINT_CONFIG] ? print_config(cli, &s.config, err) : serve(&s, err);
+  cli->log = (struct qp__log){ cli_log, cli }; /* s ends here */
   cli_config_release(&s.config);
   return rc;
 }

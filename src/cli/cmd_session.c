@@ -252,13 +252,13 @@ print_calls(const json_t *calls)
 {
   for (size_t i = 0; i < json_array_size(calls); i++) {
     const json_t *function = json_object_get(json_array_get(calls, i), "function");
-    const char *name = json_string_value(json_object_get(function, "name"));
-    const char *arguments = json_string_value(json_object_get(function, "arguments"));
+    const char *name = cli_metadata_text(function, "name");
+    const char *arguments = cli_metadata_text(function, "arguments");
 
     printf("%*scalls ", INDENT, "");
-    cli_put_word(stdout, name ? name : "a tool");
+    cli_put_word(stdout, name[0] ? name : "a tool");
     putchar(' ');
-    cli_put_snippet(stdout, arguments ? arguments : "", arguments ? strlen(arguments) : 0, SNIPPET);
+    cli_put_snippet(stdout, arguments, strlen(arguments), SNIPPET);
     putchar('\n');
   }
 }
@@ -268,7 +268,6 @@ print_message(void *arg, struct qp_bytes json)
 {
   struct view *view = arg;
   const json_t *content;
-  const char *role;
   const char *time;
   json_t *o = NULL;
 
@@ -279,12 +278,11 @@ print_message(void *arg, struct qp_bytes json)
   }
   if (qp__json_parse_object("a message", json, &o, view->err))
     return view->err->rc;
-  role = json_string_value(json_object_get(o, "role"));
-  time = json_string_value(json_object_get(o, "timestamp"));
+  time = cli_metadata_text(o, "timestamp");
   content = json_object_get(o, "content");
-  cli_put_word(stdout, role ? role : "");
+  cli_put_word(stdout, cli_metadata_text(o, "role"));
   fputs("  ", stdout);
-  cli_put_word(stdout, time ? time : "-");
+  cli_put_word(stdout, time[0] ? time : "-");
   putchar('\n');
   if (json_is_string(content) && json_string_length(content))
     cli_put_text(stdout, json_string_value(content), json_string_length(content), INDENT);

@@ -161,8 +161,7 @@ print_branches(const struct show *show)
   const char *name;
 
   json_object_foreach (branches, name, definition) {
-    unsigned long long n =
-        (unsigned long long)json_integer_value(json_object_get(definition, "messages"));
+    unsigned long long n = cli_json_number(definition, "messages");
 
     printf("  %-9s%s ", label, strcmp(name, active) == 0 ? "*" : " ");
     cli_put_word(stdout, name);
@@ -255,32 +254,15 @@ print_content(const struct qp_message *message)
     print_result(&result);
 }
 
-static void
-warn_unavailable(struct show *show, const struct qp_message_info *info)
-{
-  char id[QP_UUID_TEXT];
-
-  show->unavailable++;
-  cli_warn("message %s is unavailable: its file is damaged or missing (see 'quipu check')",
-           qp_uuid_text(&info->id, id));
-}
-
-static void
-print_mark(const json_t *mark)
-{
-  char text[CLI_MARK_TEXT];
-
-  if (mark)
-    printf("\n--- %s ---\n", cli_mark_text(mark, text));
-}
-
 static enum qp_rc
 show_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct show *show = arg;
+  const json_t *mark = cli_marks_after(show->marks, &info->id);
   struct qp_message *message = NULL;
   char time[CLI_TIME_TEXT];
   char id[QP_UUID_TEXT];
+  char text[CLI_MARK_TEXT];
   enum qp_rc rc;
 
   printf("\n#%llu %s ", (unsigned long long)info->position + 1, qp_role_name(info->role));
@@ -290,7 +272,8 @@ show_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
   printf(" %s\n", qp_uuid_text(&info->id, id));
   if (info->status == QP_STATUS_UNAVAILABLE) {
     printf("%*s[unavailable]\n", INDENT, "");
-    warn_unavailable(show, info);
+    show->unavailable++;
+    cli_warn_unavailable(info);
   } else {
     rc = qp_message_parse(json, &message, show->err);
     if (rc)
@@ -298,7 +281,8 @@ show_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
     print_content(message);
     qp_message_free(message);
   }
-  print_mark(cli_marks_after(show->marks, &info->id));
+  if (mark)
+    printf("\n--- %s ---\n", cli_mark_text(mark, text));
   return cli_out_failed() ? QP_STOPPED : QP_OK;
 }
 
@@ -325,22 +309,16 @@ static enum qp_rc
 show_stored(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct show *show = arg;
-  bool missing = info->status == QP_STATUS_UNAVAILABLE;
-  char id[QP_UUID_TEXT];
 
-  if (missing)
-    warn_unavailable(show, info);
-  if (missing && show->raw)
-    return QP_OK;
-  while (json.len && json.data[json.len - 1] == '\n')
-    json.len--;
+  if (info->status == QP_STATUS_UNAVAILABLE) {
+    show->unavailable++;
+    cli_warn_unavailable(info);
+    if (show->raw)
+      return QP_OK;
+  }
   if (!show->raw && show->shown++)
     putchar(',');
-  if (missing)
-    printf("{\"id\":\"%s\",\"role\":\"%s\",\"status\":\"%s\"}", qp_uuid_text(&info->id, id),
-           qp_role_name(info->role), qp_message_status_name(info->status));
-  else
-    (void)fwrite(json.data, 1, json.len, stdout);
+  cli_put_stored(stdout, info, json);
   if (show->raw)
     putchar('\n');
   return cli_out_failed() ? QP_STOPPED : QP_OK;

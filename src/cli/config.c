@@ -59,18 +59,6 @@ cli_config_variable(enum config_id id, char out[CLI_CONFIG_NAME])
   return out;
 }
 
-bool
-cli_config_is_live(enum config_id id)
-{
-  return cli_config_rows[id].live;
-}
-
-bool
-cli_config_is_secret(enum config_id id)
-{
-  return cli_config_rows[id].type == CONFIG_SECRET;
-}
-
 /* The variable of other programs for a value; NULL: none. */
 static const char *
 other_variable(enum config_id id)

@@ -257,8 +257,6 @@ json_t *cli_config_json(const struct cli_config *config);
 
 /* "max_body" */
 const char *cli_config_key(enum config_id id, char out[CLI_CONFIG_NAME]);
-bool cli_config_is_live(enum config_id id);
-bool cli_config_is_secret(enum config_id id);
 
 /* Whether two configurations have the same sections [provider.NAME]. */
 bool cli_config_same_providers(const struct cli_config *a, const struct cli_config *b);

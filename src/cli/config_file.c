@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "cli/config_int.h"
 #include "cli/input.h"
@@ -51,7 +52,7 @@ provider_name(const char *section)
 
 /* The provider of that name, created if necessary; NULL: failed. */
 static struct cli_config_provider *
-take_provider(struct reading *r, const char *name)
+get_provider(struct reading *r, const char *name)
 {
   static const char *const rows[] = { "anthropic", "openai", "ollama", "demo" };
   struct cli_config *c = r->config;
@@ -67,8 +68,8 @@ take_provider(struct reading *r, const char *name)
     }
   if (!*name || strlen(name) > PROVIDER_NAME_MAX ||
       strspn(name, PROVIDER_NAME_CHARS) != strlen(name)) {
-    fail_here(r, "a provider's name is made of at most 32 letters, digits, _ and -, not", name,
-              NULL);
+    fail_here(r, "the name of a provider may have at most 32 letters, digits, '_' and '-', not",
+              name, NULL);
     return NULL;
   }
   list = qp__realloc(c->providers, (c->provider_count + 1) * sizeof(*list));
@@ -87,9 +88,9 @@ take_provider(struct reading *r, const char *name)
 }
 
 static void
-take_provider_key(struct reading *r, const char *name, const char *key, const char *text)
+set_provider_key(struct reading *r, const char *name, const char *key, const char *text)
 {
-  struct cli_config_provider *provider = take_provider(r, name);
+  struct cli_config_provider *provider = get_provider(r, name);
   const char *best = NULL;
   char what[WHERE_TEXT];
 
@@ -131,7 +132,7 @@ check_section_line(struct reading *r, const char *line)
 
   (void)snprintf(name, sizeof(name), "%.*s", (int)(n < 60 ? n : 60), line + 1);
   if (provider_name(name))
-    (void)take_provider(r, provider_name(name));
+    (void)get_provider(r, provider_name(name));
   else if (!is_section(name))
     fail_here(r, "unknown section", name, NULL);
 }
@@ -179,7 +180,7 @@ find_key(const char *key, char best[CLI_CONFIG_NAME])
 
 /* inih's handler: 1 is success. */
 static int
-take_key(void *arg, const char *section, const char *key, const char *text)
+set_key(void *arg, const char *section, const char *key, const char *text)
 {
   struct reading *r = arg;
   char best[CLI_CONFIG_NAME];
@@ -188,7 +189,7 @@ take_key(void *arg, const char *section, const char *key, const char *text)
   if (r->failed_line)
     return 0;
   if (provider_name(section))
-    take_provider_key(r, provider_name(section), key, text);
+    set_provider_key(r, provider_name(section), key, text);
   else if (section[0] && !is_section(section))
     fail_here(r, "unknown section", section, NULL);
   else if (id == CONFIG_COUNT)
@@ -216,7 +217,7 @@ read_file(struct cli_config *config, bool in_data, struct qp_err *err)
   if (rc)
     return rc;
   r.at = text;
-  bad = ini_parse_stream(next_line, &r, take_key, &r);
+  bad = ini_parse_stream(next_line, &r, set_key, &r);
   if (strlen(text) != len)
     rc = qp__fail(err, QP_INVALID, "'%.200s' contains a NUL byte", config->file);
   else if (bad > 0 && (!r.failed_line || (unsigned)bad < r.failed_line))
@@ -230,45 +231,27 @@ read_file(struct cli_config *config, bool in_data, struct qp_err *err)
   return rc;
 }
 
-/* The path of quipu.conf in the data directory; NULL in *out: not in the file system. */
-static enum qp_rc
-path_in_data(const char *data, char **out, struct qp_err *err)
-{
-  const char *dir = strncmp(data, "file:", 5) == 0 ? data + 5 : data;
-
-  *out = NULL;
-  if (strncmp(data, "memory:", 7) == 0)
-    return QP_OK;
-  *out = qp__strf("%s/" CONFIG_NAME, dir);
-  return *out ? QP_OK : cli_fail_nomem(err);
-}
-
+/* --config, $QUIPU_CONFIG, quipu.conf in the data directory, or the file of the system. NULL in
+ * config->file: none of them exists. */
 static enum qp_rc
 find_file(struct cli_config *config, const struct cli_config_input *in, bool *in_data,
           struct qp_err *err)
 {
   const char *from_env = getenv("QUIPU_CONFIG");
-  const char *given = in->file ? in->file : from_env && from_env[0] ? from_env : NULL;
-  enum qp_rc rc;
+  const char *found = in->file ? in->file : from_env && from_env[0] ? from_env : NULL;
+  const char *data = in->data ? in->data : CLI_DATA_DEFAULT;
 
-  *in_data = false;
-  if (given) {
-    config->file = qp__strdup(given);
-    return config->file ? QP_OK : cli_fail_nomem(err);
+  if (!found && strncmp(data, "memory:", 7) != 0) {
+    config->file = qp__strf("%s/" CONFIG_NAME, strncmp(data, "file:", 5) == 0 ? data + 5 : data);
+    if (!config->file)
+      return cli_fail_nomem(err);
+    *in_data = access(config->file, F_OK) == 0;
+    if (*in_data)
+      return QP_OK;
   }
-  rc = path_in_data(in->data ? in->data : CLI_DATA_DEFAULT, &config->file, err);
-  if (rc)
-    return rc;
-  *in_data = config->file && access(config->file, F_OK) == 0;
-  if (*in_data)
-    return QP_OK;
-  qp__free(config->file);
-  config->file = NULL;
-  if (access(CONFIG_SYSTEM_FILE, F_OK) == 0) {
-    config->file = qp__strdup(CONFIG_SYSTEM_FILE);
-    return config->file ? QP_OK : cli_fail_nomem(err);
-  }
-  return QP_OK;
+  if (!found && access(CONFIG_SYSTEM_FILE, F_OK) == 0)
+    found = CONFIG_SYSTEM_FILE;
+  return qp__str_replace(&config->file, found) ? QP_OK : cli_fail_nomem(err);
 }
 
 enum qp_rc

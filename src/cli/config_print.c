@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "cli/config_int.h"
 #include "cli/out.h"
 
@@ -152,11 +153,8 @@ row_json(const struct cli_config *config, enum config_id id)
   json_t *now =
       json_pack("{s:o, s:s}", "value", shown(row, value), "source", source_names[value->source]);
 
-  if (now && value->source == CONFIG_FROM_FILE &&
-      json_object_set_new(now, "line", json_integer(value->line))) {
-    json_decref(now);
-    now = NULL;
-  }
+  if (value->source == CONFIG_FROM_FILE)
+    now = cli_json_join(now, json_pack("{s:I}", "line", (json_int_t)value->line));
   return cli_json_join(cli_json_join(table, range), now);
 }
 
@@ -168,10 +166,7 @@ provider_json(const struct cli_config_provider *provider)
   for (size_t i = 0; object && i < CONFIG_PROVIDER_FIELDS; i++) {
     const struct cli_config_row *row = &cli_config_provider_rows[i];
 
-    if (json_object_set_new(object, row->flag, shown(row, &provider->values[i]))) {
-      json_decref(object);
-      return NULL;
-    }
+    object = cli_json_join(object, json_pack("{s:o}", row->flag, shown(row, &provider->values[i])));
   }
   return object;
 }
@@ -181,17 +176,11 @@ cli_config_json(const struct cli_config *config)
 {
   json_t *rows = json_array();
   json_t *providers = json_array();
-  int bad = 0;
 
-  for (size_t i = 0; i < CONFIG_COUNT && !bad; i++)
-    bad = json_array_append_new(rows, row_json(config, (enum config_id)i));
-  for (size_t i = 0; i < config->provider_count && !bad; i++)
-    bad = json_array_append_new(providers, provider_json(&config->providers[i]));
-  if (bad) {
-    json_decref(rows);
-    json_decref(providers);
-    return NULL;
-  }
+  for (size_t i = 0; rows && i < CONFIG_COUNT; i++)
+    rows = qp__json_push(rows, row_json(config, (enum config_id)i));
+  for (size_t i = 0; providers && i < config->provider_count; i++)
+    providers = qp__json_push(providers, provider_json(&config->providers[i]));
   return json_pack("{s:o, s:o, s:o}", "file", cli_json_string(config->file), "values", rows,
                    "providers", providers);
 }

@@ -7,19 +7,12 @@
 #include "cli/config_int.h"
 #include "cli/out.h"
 
-/* Overwrites a secret before its memory is freed. */
-static void
-wipe(char *text)
-{
-  if (text)
-    explicit_bzero(text, strlen(text));
-  qp__free(text);
-}
-
 void
 cli_config_value_release(struct cli_config_value *value)
 {
-  wipe(value->text);
+  if (value->text)
+    explicit_bzero(value->text, strlen(value->text)); /* it may be a secret */
+  qp__free(value->text);
   qp__free(value->items);
   *value = (struct cli_config_value){ 0 };
 }

@@ -80,7 +80,7 @@ shift(const char *what, const char *text, int64_t now, int sign, int64_t *out, s
       continue;
     if (count > COUNT_MAX ||
         (units[i].months && !months_before(now, -sign * count * units[i].months, &time)))
-      return qp__fail(err, QP_INVALID, "%s: '%.40s' is too long a time", what, text);
+      return qp__fail(err, QP_INVALID, "%s: '%.40s' is too long", what, text);
     *out = units[i].months ? time : now + sign * count * units[i].ms;
     return QP_OK;
   }
@@ -103,7 +103,7 @@ cli_time_after(const char *what, const char *text, int64_t now, int64_t *out, st
   if (rc)
     return rc;
   if (time <= now || time > TIME_MAX)
-    return qp__fail(err, QP_INVALID, "%s: '%.40s' is too %s a time", what, text,
+    return qp__fail(err, QP_INVALID, "%s: '%.40s' is too %s", what, text,
                     time <= now ? "short" : "long");
   *out = time;
   return QP_OK;

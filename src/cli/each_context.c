@@ -73,7 +73,7 @@ cli_each_context(struct cli *cli, const struct cli_words *words, bool all, cli_e
     if (count >= MANY)
       cli_progress_step(&run.progress, 1, 0);
   }
-  cli_progress_end(&run.progress);
+  cli_progress_clear(&run.progress);
   qp__free(ids);
   if (out->old)
     cli_warn("%llu context%s in an old format skipped; 'quipu migrate' converts old contexts",

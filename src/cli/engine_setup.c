@@ -50,21 +50,6 @@ release_setup(struct setup *s)
   qp__free(s->hidden);
 }
 
-static void warn(const struct setup *s, const char *fmt, ...) QP_PRINTF(2, 3);
-
-static void
-warn(const struct setup *s, const char *fmt, ...)
-{
-  qp_log_fn *log = s->cli->log ? s->cli->log : cli_log;
-  char text[500];
-  va_list args;
-
-  va_start(args, fmt);
-  (void)vsnprintf(text, sizeof(text), fmt, args);
-  va_end(args);
-  log(s->cli->log ? s->cli->log_arg : s->cli, QP_LOG_WARN, "config", text);
-}
-
 static const char *
 text_of(const struct setup *s, enum config_id id)
 {
@@ -153,7 +138,8 @@ read_key(struct setup *s, const char *what, const char *path, const char **out, 
     if (isspace((unsigned char)*c) || iscntrl((unsigned char)*c))
       return qp__fail(err, QP_INVALID, "%s: '%.200s' must contain only the key", what, path);
   if (is_open_to_all(path))
-    warn(s, "%s '%.200s' can be read by every user of this machine", what, path);
+    qp__log(&s->cli->log, QP_LOG_WARN, "config",
+            "%s '%.200s' can be read by every user of this machine", what, path);
   *out = text;
   return QP_OK;
 }
@@ -225,7 +211,8 @@ add_known(struct setup *s, const struct known *k, struct qp_err *err)
   if (is_wanted(s, k, &spec))
     s->providers[s->provider_count++] = spec;
   else if (spec.model)
-    warn(s, "%s has no effect without a key", cli_config_key(k->model, name));
+    qp__log(&s->cli->log, QP_LOG_WARN, "config", "%s has no effect without a key",
+            cli_config_key(k->model, name));
   return QP_OK;
 }
 
@@ -284,7 +271,8 @@ warn_of_file(const struct setup *s)
   for (size_t i = 0; i < c->provider_count; i++)
     secret |= is_in_file(&c->providers[i].values[CONFIG_PROVIDER_KEY]);
   if (secret && is_open_to_all(c->file))
-    warn(s, "'%.200s' contains a key and can be read by every user of this machine", c->file);
+    qp__log(&s->cli->log, QP_LOG_WARN, "config",
+            "'%.200s' contains a key and can be read by every user of this machine", c->file);
 }
 
 /* ---- tools ---- */
@@ -357,7 +345,8 @@ add_variable(struct setup *s, const char *name, size_t *count, struct qp_err *er
     return qp__fail(err, QP_INVALID, "command_env: '%.*s' must be a name without a value",
                     (int)strcspn(name, "="), name);
   if (!value) {
-    warn(s, "command_env: there is no variable '%.60s' in the environment", name);
+    qp__log(&s->cli->log, QP_LOG_WARN, "config",
+            "command_env: the environment has no variable '%.60s'", name);
     return QP_OK;
   }
   pair = qp__strf("%s=%s", name, value);
@@ -456,8 +445,8 @@ set_numbers(struct setup *s)
   };
   o->retries = retries ? (unsigned)retries : UINT_MAX;
   o->retry_ms = s->config->values[CONFIG_RETRY_PAUSE].number;
-  o->log = s->cli->log ? s->cli->log : cli_log;
-  o->log_arg = s->cli->log ? s->cli->log_arg : s->cli;
+  o->log = s->cli->log.fn;
+  o->log_arg = s->cli->log.arg;
 }
 
 /* Defaults are left to the engine, which reports where a number comes from. */

@@ -19,8 +19,8 @@ cli_link_inside(struct cli *cli, struct qp_engine *engine, bool read_only, struc
   struct qp__http_options o = {
     .store = cli->store,
     .engine = engine,
-    .log = cli->log ? cli->log : cli_log,
-    .log_arg = cli->log ? cli->log_arg : cli,
+    .log = cli->log.fn,
+    .log_arg = cli->log.arg,
     .max_body = BODY_MAX,
     .timeout_s = INSIDE_TIMEOUT_S,
     .header_timeout_s = INSIDE_TIMEOUT_S,

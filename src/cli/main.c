@@ -189,7 +189,7 @@ wants_json(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-  struct cli cli = { .commands = commands, .globals = globals };
+  struct cli cli = { .commands = commands, .globals = globals, .log = { cli_log, &cli } };
   struct qp_err err = { QP_OK, "" };
   struct qp_err out_err;
   bool json = wants_json(argc, argv);

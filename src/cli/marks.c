@@ -40,9 +40,8 @@ cli_marks_after(const json_t *marks, const struct qp_uuid *id)
 const char *
 cli_mark_text(const json_t *mark, char out[CLI_MARK_TEXT])
 {
-  unsigned long long covered =
-      (unsigned long long)json_integer_value(json_object_get(mark, "covered"));
-  unsigned long long kept = (unsigned long long)json_integer_value(json_object_get(mark, "kept"));
+  unsigned long long covered = cli_json_number(mark, "covered");
+  unsigned long long kept = cli_json_number(mark, "kept");
 
   (void)snprintf(out, CLI_MARK_TEXT,
                  "compacted: the model gets a summary of %llu message%s; %llu message%s kept",

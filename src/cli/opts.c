@@ -74,28 +74,19 @@ struct slot {
   const struct cli_optset *set;
 };
 
+/* By its letter, or with letter 0 by the first `len` bytes of `name`. */
 static struct slot
-find_name(const struct cli_optset *sets, size_t set_count, const char *name, size_t len)
+find_option(const struct cli_optset *sets, size_t set_count, char letter, const char *name,
+            size_t len)
 {
-  struct slot none = { NULL, NULL, NULL };
-
   for (size_t s = 0; s < set_count; s++)
-    for (size_t i = 0; sets[s].table[i].name; i++)
-      if (strlen(sets[s].table[i].name) == len && memcmp(sets[s].table[i].name, name, len) == 0)
-        return (struct slot){ &sets[s].table[i], &sets[s].values[i], &sets[s] };
-  return none;
-}
+    for (size_t i = 0; sets[s].table[i].name; i++) {
+      const struct cli_option *o = &sets[s].table[i];
 
-static struct slot
-find_letter(const struct cli_optset *sets, size_t set_count, char letter)
-{
-  struct slot none = { NULL, NULL, NULL };
-
-  for (size_t s = 0; s < set_count; s++)
-    for (size_t i = 0; sets[s].table[i].name; i++)
-      if (sets[s].table[i].letter == letter)
-        return (struct slot){ &sets[s].table[i], &sets[s].values[i], &sets[s] };
-  return none;
+      if (letter ? o->letter == letter : strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+        return (struct slot){ o, &sets[s].values[i], &sets[s] };
+    }
+  return (struct slot){ NULL, NULL, NULL };
 }
 
 static enum qp_rc
@@ -178,14 +169,14 @@ parse_option(const struct cli_optset *sets, size_t set_count, int argc, char **a
   size_t len;
 
   if (arg[1] != '-') {
-    slot = find_letter(sets, set_count, arg[1]);
+    slot = find_option(sets, set_count, arg[1], NULL, 0);
     if (!slot.option)
       return qp__fail(err, QP_INVALID, "unknown option %.80s; --help lists the options", arg);
     return set_option(slot, arg[2] ? arg + 2 : NULL, argc, argv, pos, err);
   }
   equals = strchr(arg, '=');
   len = equals ? (size_t)(equals - arg) - 2 : strlen(arg) - 2;
-  slot = find_name(sets, set_count, arg + 2, len);
+  slot = find_option(sets, set_count, 0, arg + 2, len);
   if (!slot.option)
     return unknown_option(sets, set_count, arg + 2, len, err);
   return set_option(slot, equals ? equals + 1 : NULL, argc, argv, pos, err);

@@ -99,12 +99,6 @@ cli_trace(const char *feature, const char *text)
 
 /* ---- text for people ---- */
 
-static bool
-is_tail(unsigned char c)
-{
-  return (c & 0xc0) == 0x80;
-}
-
 /* Embeddings, overrides and isolates, U+202A to U+202E and U+2066 to U+2069: they can make a text
  * look like another one. */
 static bool
@@ -176,11 +170,8 @@ is_mark(const unsigned char *s, size_t n)
 void
 cli_put_snippet(FILE *f, const char *s, size_t n, size_t max)
 {
-  size_t end = n;
+  size_t end = qp__utf8_fit(s, n, max);
 
-  if (n > max)
-    for (end = max; end > 0 && is_tail((unsigned char)s[end]);)
-      end--;
   for (size_t i = 0; i < end;) {
     size_t run = i;
 
@@ -358,6 +349,29 @@ cli_json_notes(const struct qp_import_report *report)
   for (size_t i = 0; i < report->note_count && list; i++)
     list = qp__json_push(list, cli_json_string(report->notes[i]));
   return list;
+}
+
+void
+cli_put_stored(FILE *f, const struct qp_message_info *info, struct qp_bytes json)
+{
+  char id[QP_UUID_TEXT];
+
+  while (json.len && json.data[json.len - 1] == '\n')
+    json.len--;
+  if (info && info->status == QP_STATUS_UNAVAILABLE)
+    fprintf(f, "{\"id\":\"%s\",\"role\":\"%s\",\"status\":\"%s\"}", qp_uuid_text(&info->id, id),
+            qp_role_name(info->role), qp_message_status_name(info->status));
+  else
+    (void)fwrite(json.data, 1, json.len, f);
+}
+
+void
+cli_warn_unavailable(const struct qp_message_info *info)
+{
+  char id[QP_UUID_TEXT];
+
+  cli_warn("message %s is unavailable: its file is damaged or missing (see 'quipu check')",
+           qp_uuid_text(&info->id, id));
 }
 
 json_t *

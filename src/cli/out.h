@@ -65,6 +65,10 @@ const char *cli_plural(uint64_t n);
 enum qp_rc cli_put_json(json_t *value, struct qp_err *err);
 /* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void cli_put_json_string(FILE *f, const char *s, size_t n);
+/* The stored bytes of a message (`info` may be NULL: of metadata) without the final newline; the
+ * id, role and status of a message that is unavailable. */
+void cli_put_stored(FILE *f, const struct qp_message_info *info, struct qp_bytes json);
+void cli_warn_unavailable(const struct qp_message_info *info);
 /* The value of a JSON text; NULL: invalid, or out of memory. */
 json_t *cli_json_read(const char *text);
 /* For building objects: a string, or null for NULL; the text of an id, or null for zeros; a

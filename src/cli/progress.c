@@ -111,9 +111,3 @@ cli_progress_clear(struct cli_progress *p)
   (void)fflush(stderr);
   p->drawn = false;
 }
-
-void
-cli_progress_end(struct cli_progress *p)
-{
-  cli_progress_clear(p);
-}

@@ -24,8 +24,7 @@ struct cli_progress {
 void cli_progress_begin(struct cli_progress *p, const struct cli *cli);
 /* One more is done, with this weight and number of units. */
 void cli_progress_step(struct cli_progress *p, uint64_t weight, uint64_t units);
-/* Removes the bar, so that something else can be printed; the next step draws it again. */
+/* Removes the bar, at the end or to print something else; the next step draws it again. */
 void cli_progress_clear(struct cli_progress *p);
-void cli_progress_end(struct cli_progress *p);
 
 #endif

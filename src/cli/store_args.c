@@ -36,8 +36,8 @@ cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err)
   struct qp_store_options options = {
     .size = sizeof(options),
     .flags = flags[mode],
-    .log = cli->log ? cli->log : cli_log,
-    .log_arg = cli->log ? cli->log_arg : cli,
+    .log = cli->log.fn,
+    .log_arg = cli->log.arg,
   };
   enum qp_rc rc = qp_store_open(cli->url ? cli->url : cli->data, &options, &cli->store, err);
 

@@ -59,7 +59,7 @@ export function scenarios(where, begin) {
     assert.ok(!fs.existsSync(path.join(s.workspace, 'a.txt')));
     const allowed = ok(s.data, ['chat', '--new', ...way.more], { input: 'write\n\n/help\ny\n' });
     assert.ok(allowed.startsWith(begun), allowed);
-    assert.match(allowed, /\[y runs it, n does not.*\]\n/);
+    assert.match(allowed, /\[y runs the call, n refuses it.*\]\n/);
     assert.match(allowed, /\nThat was it\.\n$/);
     await way.end();
     assert.equal(fs.readFileSync(path.join(s.workspace, 'a.txt'), 'utf8'), 'knot');

@@ -179,7 +179,7 @@ test('the password of a URL is shown nowhere', async (t) => {
   server.process.child.kill('SIGHUP');
   await until(() => server.process.stderr.includes('read the configuration again'));
   const { stderr } = await server.stop();
-  assert.match(stderr, /ollama_url stays 'http:\/\/file:\*\*\*@127\.0\.0\.1:1\/v1' until a restart; the configuration says 'http:\/\/other:\*\*\*@127/);
+  assert.match(stderr, /ollama_url stays 'http:\/\/file:\*\*\*@127\.0\.0\.1:1\/v1' until a restart; the configuration has 'http:\/\/other:\*\*\*@127/);
   const wrong = fails(data, ['chat', '--server', `ftp://me:${secret}@127.0.0.1`], 'INVALID', /'ftp:\/\/me:\*\*\*@127\.0\.0\.1' is not the URL/);
   for (const text of [printed, json, stderr, wrong.stderr]) assert.equal(text.includes(secret), false, text);
 });
@@ -207,7 +207,7 @@ test('a secret is shown nowhere', async (t) => {
     return server.process.stderr.slice(from);
   };
   const other = await reload(`anthropic_key = ${secret}-4\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-5\n`);
-  assert.match(other, /anthropic_key stays as it is until a restart; the configuration has another/);
+  assert.match(other, /anthropic_key keeps its value until a restart; the configuration has a new value/);
   assert.match(other, /changes of \[provider\.NAME\] take effect at the next start/);
   const wrong = await reload(`anthropic_key = ${secret}-4\nanthropic_key = ${secret}-6\n`);
   assert.match(wrong, /line 2: anthropic_key is set twice/);
@@ -286,16 +286,16 @@ test('what is wrong with providers, models, tools and limits is one sentence wit
     [`anthropic_key_file = ${none}\n`, 'NOTFOUND', /^quipu: anthropic_key_file: .*none'/],
     [`anthropic_key_file = ${put('empty', ' \n')}\n`, 'INVALID', /anthropic_key_file: there is no key in '.*empty'/],
     [`anthropic_key_file = ${put('nul', 'a\0b')}\n`, 'INVALID', /anthropic_key_file: '.*nul' contains a NUL byte/],
-    ['openai_url = ftp://x\n', 'INVALID', /provider 'openai': the base URL must be like/],
+    ['openai_url = ftp://x\n', 'INVALID', /provider 'openai': the base URL must be https:/],
     ['default_model = claude-sonnet-5-5\n', 'NOTFOUND', /the default model: .* needs a key for anthropic; set ANTHROPIC_API_KEY/],
     ['turn_cost = 1,50\n', 'INVALID', /line 1: turn_cost must be dollars up to 1000000, as 2 or 0\.25, not '1,50'/],
     ['turn_cost = 0.0000001\n', 'INVALID', /turn_cost must be dollars/],
     ['turn_cost = 1000000.000001\n', 'INVALID', /turn_cost must be dollars/],
     ['turn_cost = .5\n', 'INVALID', /turn_cost must be dollars/],
     ['turn_cost = 5.\n', 'INVALID', /turn_cost must be dollars/],
-    ['[provider.]\n', 'INVALID', /line 1: a provider's name is made of/],
-    ['[provider.a b]\n', 'INVALID', /line 1: a provider's name is made of .* not 'a b'/],
-    [`[provider.${'x'.repeat(33)}]\n`, 'INVALID', /line 1: a provider's name is made of at most 32/],
+    ['[provider.]\n', 'INVALID', /line 1: the name of a provider may have/],
+    ['[provider.a b]\n', 'INVALID', /line 1: the name of a provider may have .* not 'a b'/],
+    [`[provider.${'x'.repeat(33)}]\n`, 'INVALID', /line 1: the name of a provider may have at most 32/],
     ['[provider.openai]\n', 'INVALID', /line 1: this provider has its keys in \[models\], not in a section: 'openai'/],
     ['[provider.x]\nprotcol = openai\n', 'INVALID', /line 2: unknown key 'protcol'; did you mean protocol/],
     ['[provider.x]\nprotocol = soap\n', 'INVALID', /line 2: protocol of provider 'x' must be one of openai\|anthropic\|ollama, not 'soap'/],
@@ -347,7 +347,7 @@ test('run_command gets the variables and the time that are configured', async (t
   };
   const patient = await serve(t, { data, args, env: { ONE: '1', TWO: '2', OPENAI_API_KEY: secret } });
   assert.equal((await result(patient, 'echo $ONE-$TWO-$OPENAI_API_KEY')).result.stdout, '1--\n');
-  assert.match((await patient.stop()).stderr, /level=warn feature=config msg="command_env: there is no variable 'NONE' in the environment"/);
+  assert.match((await patient.stop()).stderr, /level=warn feature=config msg="command_env: the environment has no variable 'NONE'"/);
   const hasty = await serve(t, { data, args: [...args, '--tool-timeout', '1'] });
   assert.equal((await result(hasty, 'sleep 60')).is_error, true);
   await hasty.stop();
@@ -422,11 +422,11 @@ test('SIGHUP takes what can change, says what cannot, and keeps all when the fil
   const stays = await reload('threads = 5\nlisten = 127.0.0.1:1\nmax_header = 1K\nmax_body = 4000\n', /read the configuration again/);
   assert.match(stays, /max_header stays '8K' until a restart; the configuration says '1K'/);
   assert.doesNotMatch(stays, /threads|listen/, 'flags go before the file');
-  assert.match(stays, /allow_origin is '' now/);
+  assert.match(stays, /allow_origin changed to ''/);
   assert.equal((await server.ask('GET', '/healthz', undefined, { 'x-long': 'x'.repeat(5000) })).status, 200);
 
   for (const wrong of ['max_body = lots\n', 'tls_cert = /none\ntls_key = /none\n', '[nowhere]\n'])
-    await reload(wrong, /level=error feature=config msg="the configuration stays as it was: .*(line 1|tls_cert)/);
+    await reload(wrong, /level=error feature=config msg="the configuration was not changed: .*(line 1|tls_cert)/);
   await server.expect(201, 'POST', '/v1/contexts', body);
 
   await reload('log_format = json\nmax_body = 4000\n', /read the configuration again/);

@@ -115,7 +115,7 @@ test('a server that needs room to start waits for it', async (t) => {
   if (!dir) return t.skip('a file system cannot be mounted here');
   fill(dir);
   const waiting = new Running(t, path.join(dir, 'data'), ['serve', '--listen', '127.0.0.1:0']);
-  await waiting.logged(/not started yet, because there is no room on the disk/);
+  await waiting.logged(/the disk is full; the server starts when there is space/);
   fs.rmSync(path.join(dir, 'filler'));
   assert.match(await waiting.next(), /^quipu serves http/);
   waiting.child.kill('SIGTERM');
