@@ -261,6 +261,15 @@ qp__scan_more(struct qp__scan *s, char closing, bool first)
 }
 
 bool
+qp__scan_field(struct qp__scan *s, bool *first)
+{
+  bool begins = *first;
+
+  *first = false;
+  return (!begins || qp__scan_open(s, '{')) && qp__scan_more(s, '}', begins) && qp__scan_key(s);
+}
+
+bool
 qp__scan_skip(struct qp__scan *s)
 {
   return !s->rc && result(s, qp__json_scan_skip(&s->json));

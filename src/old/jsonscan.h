@@ -61,6 +61,9 @@ bool qp__scan_open(struct qp__scan *s, char bracket);
 bool qp__scan_more(struct qp__scan *s, char closing, bool first);
 /* Passes a key and its colon; text is the key. */
 bool qp__scan_key(struct qp__scan *s);
+/* The next field of an object: passes '{' if *first, which it clears, then a key and its colon, or
+ * '}'. text is the key. False: the object ended, or a failure: check rc. */
+bool qp__scan_field(struct qp__scan *s, bool *first);
 /* Passes a string; text is the string. */
 bool qp__scan_string(struct qp__scan *s);
 /* Passes a value of any kind. */

@@ -60,10 +60,10 @@ look(struct qp__scan *s, struct evidence *seen)
   int c = qp__scan_peek(s);
 
   seen->json = c == '{' || c == '[' || c == '"';
-  if (c != '{' || !qp__scan_open(s, '{'))
+  if (c != '{')
     return;
-  for (bool first = true; qp__scan_more(s, '}', first); first = false)
-    if (!qp__scan_key(s) || !look_at_value(s, seen))
+  for (bool first = true; qp__scan_field(s, &first);)
+    if (!look_at_value(s, seen))
       return;
   seen->whole = qp__scan_end(s);
 }

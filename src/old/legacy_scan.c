@@ -98,19 +98,12 @@ scan_call(struct qp__scan *s, struct qp__legacy_entry *e)
   e->flags |= QP__LEGACY_CALLS;
   if (qp__scan_peek(s) != '{')
     return qp__scan_skip(s);
-  if (!qp__scan_open(s, '{'))
-    return false;
-  for (bool first = true; qp__scan_more(s, '}', first); first = false) {
-    if (!qp__scan_key(s))
+  for (bool first = true; qp__scan_field(s, &first);) {
+    bool status = qp__scan_is(s, "approval_status") && qp__scan_peek(s) == '"';
+
+    if (!(status ? qp__scan_string(s) : qp__scan_skip(s)))
       return false;
-    if (!qp__scan_is(s, "approval_status") || qp__scan_peek(s) != '"') {
-      if (!qp__scan_skip(s))
-        return false;
-      continue;
-    }
-    if (!qp__scan_string(s))
-      return false;
-    if (qp__names_find(&qp__approval_names, s->text.data, s->text.len, &approval) &&
+    if (status && qp__names_find(&qp__approval_names, s->text.data, s->text.len, &approval) &&
         approval == QP_APPROVAL_PENDING)
       e->flags |= QP__LEGACY_PENDING;
   }
@@ -156,14 +149,9 @@ scan_metadata(struct qp__scan *s, struct qp__legacy_entry *e, bool *odd)
 {
   if (qp__scan_peek(s) != '{')
     return qp__scan_skip(s);
-  if (!qp__scan_open(s, '{'))
-    return false;
-  for (bool first = true; qp__scan_more(s, '}', first); first = false) {
-    if (!qp__scan_key(s))
-      return false;
+  for (bool first = true; qp__scan_field(s, &first);)
     if (!(qp__scan_is(s, "created_at") ? scan_time(s, e, odd) : qp__scan_skip(s)))
       return false;
-  }
   return !s->rc;
 }
 
@@ -175,11 +163,7 @@ scan_message(struct qp__scan *s, struct qp__legacy_entry *e, bool *odd)
   if (qp__scan_peek(s) != '{')
     return !s->rc &&
            qp__scan_fail(s, QP_INVALID, qp__scan_at(s), "a \"message\" must be an object");
-  if (!qp__scan_open(s, '{'))
-    return false;
-  for (bool first = true; ok && qp__scan_more(s, '}', first); first = false) {
-    if (!qp__scan_key(s))
-      return false;
+  for (bool first = true; ok && qp__scan_field(s, &first);) {
     if (qp__scan_is(s, "metadata"))
       ok = scan_metadata(s, e, odd);
     else if (qp__scan_is(s, "tool_calls"))
@@ -211,11 +195,7 @@ qp__legacy_scan_node(struct qp__scan *s, struct qp__legacy_entry *e, bool *odd_t
   if (qp__scan_peek(s) != '{')
     return !s->rc && qp__scan_fail(s, QP_INVALID, qp__scan_at(s), "a message must be an object");
   e->at = qp__scan_at(s);
-  if (!qp__scan_open(s, '{'))
-    return false;
-  for (bool first = true; ok && qp__scan_more(s, '}', first); first = false) {
-    if (!qp__scan_key(s))
-      return false;
+  for (bool first = true; ok && qp__scan_field(s, &first);) {
     if (qp__scan_is(s, "message")) {
       has_message = true;
       ok = scan_message(s, e, odd_time);
@@ -326,7 +306,7 @@ scan_ids(struct qp__scan *s, struct qp__legacy_list *list)
   return !s->rc;
 }
 
-/* The text that was just read is not kept, but `instead`. */
+/* Keeps `instead` in place of the text that was just read. */
 static bool
 stand_in(struct qp__scan *s, struct qp__buf *rest, const char *instead)
 {
@@ -359,11 +339,7 @@ scan_branch(struct qp__legacy_source *l, struct qp__scan *s, struct qp__buf *res
     return fail_nomem(s);
   if (qp__scan_peek(s) != '{')
     return qp__scan_skip(s); /* the parser of the rest reports it */
-  if (!qp__scan_open(s, '{'))
-    return false;
-  for (bool first = true; qp__scan_more(s, '}', first); first = false) {
-    if (!qp__scan_key(s))
-      return false;
+  for (bool first = true; qp__scan_field(s, &first);) {
     if (!qp__scan_is(s, "message_ids") || qp__scan_peek(s) != '[') {
       if (!qp__scan_skip(s))
         return false;
@@ -381,10 +357,8 @@ scan_branches(struct qp__legacy_source *l, struct qp__scan *s, struct qp__buf *r
 {
   if (qp__scan_peek(s) != '{')
     return qp__scan_skip(s);
-  if (!qp__scan_open(s, '{'))
-    return false;
-  for (bool first = true; qp__scan_more(s, '}', first); first = false)
-    if (!qp__scan_key(s) || !scan_branch(l, s, rest))
+  for (bool first = true; qp__scan_field(s, &first);)
+    if (!scan_branch(l, s, rest))
       return false;
   return !s->rc;
 }
@@ -402,11 +376,7 @@ scan_top(struct qp__legacy_source *l, struct qp__scan *s, struct qp__buf *rest)
   if (c != '{')
     return qp__scan_fail(s, QP_INVALID, qp__scan_at(s), "not a context: not a JSON object");
   qp__scan_keep(s, rest);
-  if (!qp__scan_open(s, '{'))
-    return false;
-  for (bool first = true; ok && qp__scan_more(s, '}', first); first = false) {
-    if (!qp__scan_key(s))
-      return false;
+  for (bool first = true; ok && qp__scan_field(s, &first);) {
     if (qp__scan_is(s, "message_pool") && qp__scan_peek(s) == '{') {
       qp__scan_keep(s, NULL);
       ok = scan_pool(l, s) && stand_in(s, rest, "{}");
@@ -447,7 +417,7 @@ qp__legacy_scan_context(struct qp__legacy_source *l, struct qp__scan *s, struct 
 
   qp__buf_init(&rest, QP__LEGACY_CONTEXT_MAX);
   rc = scan_top(l, s, &rest) ? QP_OK : s->rc;
-  (void)snprintf(what, sizeof(what), "%s, its messages left aside", l->what);
+  (void)snprintf(what, sizeof(what), "%s, without its messages", l->what);
   if (!rc)
     rc = qp__json_parse_own_object(what, qp__buf_bytes(&rest), &l->context, err);
   if (!rc)

@@ -11,15 +11,17 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/idset.h"
 #include "base/json.h"
 
 #define WHAT "the context in the old format"
 #define SMALLEST 64 /* cells */
 
-/* Ids, each with a value if `values` is not NULL. A cell of zeros is free. */
+/* Ids, each with a value. A cell whose id is zero is free. */
 struct id_map {
-  struct qp_uuid *ids;
-  struct qp_uuid *values;
+  struct pair {
+    struct qp_uuid id, value;
+  } * at;
   size_t cells; /* a power of two */
   size_t count;
 };
@@ -35,9 +37,9 @@ struct qp__legacy_writer {
   bool first_item;  /* no node, or no branch */
   uint8_t key[16];  /* of the hashes */
 
-  struct id_map written; /* old ids of the nodes */
-  bool wrote_none;       /* and the id of all zeros */
-  struct id_map copies;  /* stored id to old id */
+  struct qp__idset written; /* old ids of the nodes */
+  bool wrote_none;          /* and the id of all zeros */
+  struct id_map copies;     /* stored id to old id */
 
   const struct qp__branch_def *branch;
   json_t *fields;  /* of the branch */
@@ -50,76 +52,52 @@ struct qp__legacy_writer {
   size_t ids;      /* ids of it that were written */
 };
 
-/* ---- maps of ids ---- */
+/* ---- the map of copies ---- */
 
-static size_t
-cell_of(const struct qp__legacy_writer *w, const struct id_map *map, const struct qp_uuid *id)
+static struct pair *
+find_pair(const struct qp__legacy_writer *w, const struct id_map *map, const struct qp_uuid *id)
 {
   uint64_t h;
   size_t at;
 
   (void)crypto_shorthash((unsigned char *)&h, id->b, sizeof(id->b), w->key);
-  for (at = (size_t)h & (map->cells - 1); !qp_uuid_is_none(&map->ids[at]);
+  for (at = (size_t)h & (map->cells - 1); !qp_uuid_is_none(&map->at[at].id);
        at = (at + 1) & (map->cells - 1))
-    if (qp_uuid_equal(&map->ids[at], id))
+    if (qp_uuid_equal(&map->at[at].id, id))
       break;
-  return at;
+  return &map->at[at];
 }
 
 static bool
-has_id(const struct qp__legacy_writer *w, const struct id_map *map, const struct qp_uuid *id,
-       size_t *at)
+grow_map(struct qp__legacy_writer *w)
 {
-  if (!map->cells)
-    return false;
-  *at = cell_of(w, map, id);
-  return !qp_uuid_is_none(&map->ids[*at]);
-}
-
-static bool
-grow_map(const struct qp__legacy_writer *w, struct id_map *map, bool valued)
-{
+  struct id_map *map = &w->copies;
   struct id_map bigger = { .cells = map->cells ? map->cells * 2 : SMALLEST, .count = map->count };
 
   if (map->count + map->count / 2 < map->cells)
     return true;
-  bigger.ids = qp__alloc0(bigger.cells, sizeof(*bigger.ids));
-  bigger.values = valued ? qp__alloc0(bigger.cells, sizeof(*bigger.values)) : NULL;
-  if (!bigger.ids || (valued && !bigger.values)) {
-    qp__free(bigger.ids);
-    qp__free(bigger.values);
+  bigger.at = qp__alloc0(bigger.cells, sizeof(*bigger.at));
+  if (!bigger.at)
     return false;
-  }
-  for (size_t i = 0; i < map->cells; i++) {
-    size_t at;
-
-    if (qp_uuid_is_none(&map->ids[i]))
-      continue;
-    at = cell_of(w, &bigger, &map->ids[i]);
-    bigger.ids[at] = map->ids[i];
-    if (valued)
-      bigger.values[at] = map->values[i];
-  }
-  qp__free(map->ids);
-  qp__free(map->values);
+  for (size_t i = 0; i < map->cells; i++)
+    if (!qp_uuid_is_none(&map->at[i].id))
+      *find_pair(w, &bigger, &map->at[i].id) = map->at[i];
+  qp__free(map->at);
   *map = bigger;
   return true;
 }
 
-/* `id` is not zero; value NULL: a map without values. False: out of memory. */
+/* `id` is not zero. False: out of memory. */
 static bool
-put_id(const struct qp__legacy_writer *w, struct id_map *map, const struct qp_uuid *id,
-       const struct qp_uuid *value)
+put_copy(struct qp__legacy_writer *w, const struct qp_uuid *id, const struct qp_uuid *old_id)
 {
-  size_t at;
+  struct pair *pair;
 
-  if (!grow_map(w, map, value != NULL))
+  if (!grow_map(w))
     return false;
-  at = cell_of(w, map, id);
-  map->count += qp_uuid_is_none(&map->ids[at]);
-  map->ids[at] = *id;
-  if (value)
-    map->values[at] = *value;
+  pair = find_pair(w, &w->copies, id);
+  w->copies.count += qp_uuid_is_none(&pair->id);
+  *pair = (struct pair){ *id, *old_id };
   return true;
 }
 
@@ -127,9 +105,9 @@ put_id(const struct qp__legacy_writer *w, struct id_map *map, const struct qp_uu
 static struct qp_uuid
 old_id_of(const struct qp__legacy_writer *w, const struct qp_uuid *id)
 {
-  size_t at;
+  const struct pair *pair = w->copies.cells ? find_pair(w, &w->copies, id) : NULL;
 
-  return has_id(w, &w->copies, id, &at) ? w->copies.values[at] : *id;
+  return pair && !qp_uuid_is_none(&pair->id) ? pair->value : *id;
 }
 
 /* ---- text ---- */
@@ -192,9 +170,8 @@ qp__legacy_writer_free(struct qp__legacy_writer *w)
     return;
   json_decref(w->context);
   json_decref(w->fields);
-  qp__free(w->written.ids);
-  qp__free(w->copies.ids);
-  qp__free(w->copies.values);
+  qp__idset_release(&w->written);
+  qp__free(w->copies.at);
   qp__free(w);
 }
 
@@ -238,19 +215,21 @@ out:
 
 /* ---- nodes ---- */
 
-/* Records that the node is written; false and *again if it was written before. */
+/* Records that the node is written; *again: it was written before. False: out of memory. */
 static bool
 mark_written(struct qp__legacy_writer *w, const struct qp_uuid *id, bool *again)
 {
-  size_t at;
+  size_t before = w->written.count;
 
   if (qp_uuid_is_none(id)) {
     *again = w->wrote_none;
     w->wrote_none = true;
     return true;
   }
-  *again = has_id(w, &w->written, id, &at);
-  return *again || put_id(w, &w->written, id, NULL);
+  if (!qp__idset_add(&w->written, id))
+    return false;
+  *again = w->written.count == before;
+  return true;
 }
 
 /* The key in its original spelling. */
@@ -277,7 +256,7 @@ qp__legacy_node(struct qp__legacy_writer *w, const struct qp_message *m, struct 
   bool again = false;
   enum qp_rc rc = QP_OK;
 
-  if (!qp_uuid_equal(&old_id, &m->id) && !put_id(w, &w->copies, &m->id, &old_id))
+  if (!qp_uuid_equal(&old_id, &m->id) && !put_copy(w, &m->id, &old_id))
     return qp__fail_nomem(err, WHAT);
   if (!mark_written(w, &old_id, &again))
     return qp__fail_nomem(err, WHAT);

@@ -109,15 +109,15 @@ static const struct {
          "\"aaaaaaaa-1111-4111-8111-111111111111\":{\"message\":{}}"),
     QP_INVALID, "source: duplicate message aaaaaaaa-1111-4111-8111-111111111111" },
   { "{\"id\":\"" CTX "\",\"message_pool\":{},\"id\":\"" CTX "\"}", QP_INVALID,
-    "source, its messages left aside: not valid JSON: duplicate key (line 1, column 107)" },
+    "source, without its messages: not valid JSON: duplicate key (line 1, column 107)" },
   { "{\"id\":\"" CTX "\",\"message_pool\":{},\"message_pool\":{}}", QP_INVALID,
-    "source, its messages left aside: not valid JSON: duplicate key (line 1, column 81)" },
+    "source, without its messages: not valid JSON: duplicate key (line 1, column 81)" },
   { BRANCHES("{\"a\":{},\"a\":{}}"), QP_INVALID,
-    "source, its messages left aside: not valid JSON: duplicate key (line 1, column 89)" },
+    "source, without its messages: not valid JSON: duplicate key (line 1, column 89)" },
   { BRANCHES("{\"a\":{}},\"branches\":{\"a\":{}}"), QP_INVALID,
-    "source, its messages left aside: not valid JSON: duplicate key (line 1, column 103)" },
+    "source, without its messages: not valid JSON: duplicate key (line 1, column 103)" },
   { BRANCHES("{\"a\\u0000\":{}}"), QP_INVALID,
-    "source, its messages left aside: not valid JSON: a NUL character in a key (line 1, column "
+    "source, without its messages: not valid JSON: a NUL character in a key (line 1, column "
     "85)" },
 };
 
