@@ -3,7 +3,9 @@
 import { render, type VNode } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { Chat } from './chat/chat';
+import { prepareConversation } from './chat/conversation';
 import { needsKey, online, reach } from './lib/api';
+import { afterPaint } from './lib/lazy';
 import { dismiss, loadModels, loadPrompts, loadRows, notes, route, sidebarOpen } from './lib/store';
 import { Home } from './views/home';
 import { lazyView } from './views/lazy-view';
@@ -27,7 +29,6 @@ function loadAll(): void {
 function App(): VNode {
   useShortcuts();
   useEffect(() => {
-    loadAll();
     const again = () => {
       if (document.visibilityState === 'visible') void loadRows();
     };
@@ -116,5 +117,17 @@ function Notes(): VNode {
   );
 }
 
+// The first picture is drawn once, with what early.ts has asked for, unless that takes long. A conversation
+// comes before the list.
+const patience = 150;
+const { view, id } = route.value;
+const isChat = view === 'chat' && id !== '';
 const root = document.getElementById('app');
-if (root) render(<App />, root);
+void Promise.race([isChat ? prepareConversation(id) : loadRows(), new Promise((resolve) => setTimeout(resolve, patience))]).then(() => {
+  if (root) render(<App />, root);
+  afterPaint(() => {
+    if (isChat) void loadRows();
+    void loadModels();
+    void loadPrompts();
+  });
+});

@@ -12,7 +12,7 @@ import { ModelChoice } from '../views/model-choice';
 import { Button, Dialog, Empty, focusAtFirst, Loading, Menu, Notice } from '../views/parts';
 import { Composer } from './composer';
 import { Gauge } from './compaction';
-import { Conversation } from './conversation';
+import { type Conversation, takeConversation } from './conversation';
 import { Cord, goToBranchPoint, marks, outlineOf } from './cord';
 import { goTo, Thread } from './thread';
 
@@ -25,7 +25,7 @@ const Find = lazyView(() => panels().then((module) => module.Find));
 const OutlinePanel = lazyView(() => panels().then((module) => module.OutlinePanel));
 
 export function Chat({ id }: { id: string }): VNode {
-  const chat = useMemo(() => new Conversation(id), [id]);
+  const chat = useMemo(() => takeConversation(id), [id]);
   useEffect(() => {
     void chat.open();
     if (tools.value.length === 0) void loadTools();

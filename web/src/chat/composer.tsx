@@ -28,6 +28,8 @@ const readImage = (file: File): Promise<string> =>
     reader.readAsDataURL(file);
   });
 
+const sizesItself = CSS.supports('field-sizing', 'content');
+
 export function Composer({ id, busy, canQueue, onSend, onStop, placeholder, autoFocus }: Props): VNode {
   const [text, setText] = useState(() => readDraft(id));
   const [images, setImages] = useState<string[]>([]);
@@ -41,10 +43,11 @@ export function Composer({ id, busy, canQueue, onSend, onStop, placeholder, auto
     if (autoFocus && matchMedia('(pointer: fine)').matches) box.current?.focus();
   }, [id]);
 
-  // Grows with its text up to a third of the window.
+  // Grows with its text up to a third of the window. New browsers do this by style (field-sizing); measuring
+  // it here would force a layout before the first paint.
   useLayoutEffect(() => {
     const area = box.current;
-    if (!area) return;
+    if (!area || sizesItself) return;
     area.style.height = 'auto';
     area.style.height = `${Math.min(area.scrollHeight, Math.max(120, innerHeight / 3))}px`;
   }, [text]);

@@ -3,6 +3,7 @@
 
 import { batch, computed, signal } from '@preact/signals';
 import { act, ask, authHeaders, inPath, lost, patch, post, Problem, remove, sentence, tryAsk } from '../lib/api';
+import { afterPaint } from '../lib/lazy';
 import { Live, type Status } from '../lib/live';
 import { type Answer, isBusy, newTurn, reduce, type Stale, type Turn } from '../lib/reduce';
 import type { Branch, Compaction, Context, Event, Message, Outline, Queued, State, ToolCall, Window } from '../lib/types';
@@ -65,6 +66,7 @@ export class Conversation {
   private outlineTimer = 0;
   private etag = '';
   private closed = false;
+  private opening: Promise<void> | null = null;
 
   constructor(readonly id: string) {}
 
@@ -74,7 +76,13 @@ export class Conversation {
 
   // ---- opening ----
 
-  async open(): Promise<void> {
+  // May be called again after a failure.
+  open(): Promise<void> {
+    return (this.opening ??= this.read().finally(() => (this.opening = null)));
+  }
+
+  private async read(): Promise<void> {
+    if (this.opened.value) return;
     try {
       const [context, state] = await Promise.all([ask<Context>(`${this.at}?messages=none`), ask<State>(`${this.at}/state?last=${atOpening}`)]);
       if (this.closed) return;
@@ -83,29 +91,36 @@ export class Conversation {
         this.restart(state);
         this.opened.value = true;
       });
-      this.live = new Live({
-        id: this.id,
-        after: state.last_event_id,
-        onEvent: (event) => this.hear(event),
-        onStatus: (status, failures) => {
-          batch(() => {
-            this.status.value = status;
-            this.failures.value = failures;
-          });
-          if (status === 'lost' && failures > 1) void lost();
-        },
-        onRefused: (status) => {
-          if (status === 404) this.gone.value = true;
-        },
-        poll: () => this.poll(),
+      afterPaint(() => {
+        if (this.closed) return;
+        this.listen(state.last_event_id);
+        void this.loadOutline();
+        void this.loadQueue();
+        void this.loadCompactions();
       });
-      void this.loadOutline();
-      void this.loadQueue();
-      void this.loadCompactions();
     } catch (error) {
       if (error instanceof Problem && error.status === 404) this.gone.value = true;
       else this.problem.value = sentence(error);
     }
+  }
+
+  private listen(after: number): void {
+    this.live = new Live({
+      id: this.id,
+      after,
+      onEvent: (event) => this.hear(event),
+      onStatus: (status, failures) => {
+        batch(() => {
+          this.status.value = status;
+          this.failures.value = failures;
+        });
+        if (status === 'lost' && failures > 1) void lost();
+      },
+      onRefused: (status) => {
+        if (status === 404) this.gone.value = true;
+      },
+      poll: () => this.poll(),
+    });
   }
 
   close(): void {
@@ -414,4 +429,18 @@ export class Conversation {
   branchNamed(name: string): Branch | undefined {
     return this.context.value?.branches.find((branch) => branch.name === name);
   }
+}
+
+// The conversation of the first address is opened before the page is drawn for the first time.
+let prepared: Conversation | null = null;
+
+export function prepareConversation(id: string): Promise<void> {
+  prepared = new Conversation(id);
+  return prepared.open();
+}
+
+export function takeConversation(id: string): Conversation {
+  const chat = prepared?.id === id ? prepared : new Conversation(id);
+  prepared = null;
+  return chat;
 }

@@ -81,6 +81,9 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
       return shown.sort((a, b) => a - b);
     },
     onChange: () => update(undefined as never),
+    // The first picture shows the end already, before anything is measured.
+    initialRect: { width: innerWidth, height: innerHeight },
+    initialOffset: () => Math.max(0, (list.current?.getTotalSize() ?? 0) - innerHeight),
   };
   if (!list.current) list.current = new Virtualizer<HTMLElement, HTMLElement>(options);
   const virtual = list.current;

@@ -14,3 +14,9 @@ export function duringIdle(work: () => void): void {
   if ('requestIdleCallback' in window) requestIdleCallback(work, { timeout: 500 });
   else setTimeout(work, 30);
 }
+
+// Runs when what was drawn is on the screen. In a tab in the background no frame is drawn.
+export function afterPaint(run: () => void): void {
+  if (document.visibilityState === 'visible') requestAnimationFrame(() => setTimeout(run));
+  else setTimeout(run);
+}

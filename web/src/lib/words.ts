@@ -1,28 +1,34 @@
 // Numbers, times and sizes as people read them.
 
 const sameDay = (a: Date, b: Date): boolean => a.toDateString() === b.toDateString();
-const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
-const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
-const dayOfYear = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'medium' });
-const whole = new Intl.NumberFormat();
+
+// A formatter takes milliseconds to make: each is made when it is needed first.
+function once(options: Intl.DateTimeFormatOptions): () => Intl.DateTimeFormat {
+  let made: Intl.DateTimeFormat | undefined;
+  return () => (made ??= new Intl.DateTimeFormat(undefined, options));
+}
+const clock = once({ hour: '2-digit', minute: '2-digit' });
+const day = once({ day: 'numeric', month: 'short' });
+const dayOfYear = once({ day: 'numeric', month: 'short', year: 'numeric' });
+const full = once({ dateStyle: 'full', timeStyle: 'medium' });
+let whole: Intl.NumberFormat | undefined;
 
 export function shortTime(iso: string, now = new Date()): string {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return '';
-  if (sameDay(time, now)) return clock.format(time);
+  if (sameDay(time, now)) return clock().format(time);
   const yesterday = new Date(now);
   yesterday.setDate(now.getDate() - 1);
   if (sameDay(time, yesterday)) return 'Yesterday';
-  return (time.getFullYear() === now.getFullYear() ? day : dayOfYear).format(time);
+  return (time.getFullYear() === now.getFullYear() ? day : dayOfYear)().format(time);
 }
 
 export const fullTime = (iso: string): string => {
   const time = new Date(iso);
-  return Number.isNaN(time.getTime()) ? iso : full.format(time);
+  return Number.isNaN(time.getTime()) ? iso : full().format(time);
 };
 
-export const count = (n: number): string => whole.format(n);
+export const count = (n: number): string => (n < 1000 && Number.isInteger(n) ? String(n) : (whole ??= new Intl.NumberFormat()).format(n));
 export const plural = (n: number, one: string, many = `${one}s`): string => `${count(n)} ${n === 1 ? one : many}`;
 
 export function tokens(n: number): string {

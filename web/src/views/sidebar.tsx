@@ -10,6 +10,7 @@ import { lastWordOpen, plural, shortTime } from '../lib/words';
 import { Button, focusAtFirst, Icon, Loading, Menu, Sign, Snippet } from './parts';
 
 const rowHeight = 58;
+const aroundRows = 6; // above and below what is seen; the first picture does without
 
 export function Sidebar(): VNode {
   const [query, setQuery] = useState('');
@@ -81,19 +82,19 @@ function Place({ hash, icon, label }: { hash: string; icon: string; label: strin
 
 function Rows(): VNode {
   const scroller = useRef<HTMLDivElement>(null);
-  const [shown, setShown] = useState({ top: 0, height: 900 });
+  const [shown, setShown] = useState({ top: 0, height: innerHeight, around: 0 });
   const look = () => {
     const box = scroller.current;
     if (!box) return;
     const top = Math.floor(box.scrollTop / rowHeight);
-    setShown((old) => (old.top === top && old.height === box.clientHeight ? old : { top, height: box.clientHeight }));
+    setShown((old) => (old.top === top && old.height === box.clientHeight && old.around === aroundRows ? old : { top, height: box.clientHeight, around: aroundRows }));
     if (hasMore() && box.scrollTop + box.clientHeight * 3 > rows.value.length * rowHeight) void loadRows(true);
   };
   useEffect(() => {
     const observer = new ResizeObserver(look);
     if (scroller.current) observer.observe(scroller.current);
     return () => observer.disconnect();
-  }, []);
+  }, [listState.value]); // the box exists when the list is ready
   const all = rows.value;
   useEffect(look, [all]);
   if (listState.value === 'loading') return <div class="rows"><Loading /></div>;
@@ -106,8 +107,8 @@ function Rows(): VNode {
         </Button>
       </div>
     );
-  const first = Math.max(0, shown.top - 6);
-  const last = Math.min(all.length, shown.top + Math.ceil(shown.height / rowHeight) + 6);
+  const first = Math.max(0, shown.top - shown.around);
+  const last = Math.min(all.length, shown.top + Math.ceil(shown.height / rowHeight) + shown.around);
   const onKey = (event: KeyboardEvent) => {
     const link = (event.target as HTMLElement).closest('.conversation');
     const next = event.key === 'ArrowDown' ? link?.nextElementSibling : event.key === 'ArrowUp' ? link?.previousElementSibling : null;
