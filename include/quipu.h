@@ -19,6 +19,7 @@
  *   quipu/space.h      archives, compression, garbage collection
  *   quipu/check.h      checking and repairing a store
  *   quipu/backup.h     backup and restore
+ *   quipu/copy.h       copying a store to another one
  *   quipu/import.h     conversations of older programs
  *   quipu/catalogue.h  lists of contexts and search (not in libquipu-store)
  *   quipu/queue.h      messages that wait for the end of a turn (not in libquipu-store)
@@ -53,6 +54,7 @@
 #include "quipu/check.h"
 #include "quipu/compaction.h"
 #include "quipu/context.h"
+#include "quipu/copy.h"
 #include "quipu/events.h"
 #include "quipu/import.h"
 #include "quipu/message.h"

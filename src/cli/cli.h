@@ -56,7 +56,7 @@ struct cli {
 extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_search, cli_cmd_show,
     cli_cmd_branch, cli_cmd_prompt, cli_cmd_session, cli_cmd_import, cli_cmd_key, cli_cmd_migrate,
     cli_cmd_rollback, cli_cmd_check, cli_cmd_size, cli_cmd_gc, cli_cmd_archive, cli_cmd_compress,
-    cli_cmd_decompress, cli_cmd_backup, cli_cmd_restore, cli_cmd_reindex, cli_cmd_rm,
+    cli_cmd_decompress, cli_cmd_backup, cli_cmd_restore, cli_cmd_copy, cli_cmd_reindex, cli_cmd_rm,
     cli_cmd_export, cli_cmd_chat, cli_cmd_compact, cli_cmd_tool, cli_cmd_serve, cli_cmd_mcp,
     cli_cmd_debug, cli_cmd_version, cli_cmd_help;
 

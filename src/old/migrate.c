@@ -644,6 +644,31 @@ qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, struct qp_err
 }
 
 enum qp_rc
+qp__migrate_across(struct qp_store *from, const struct qp_uuid *id, struct qp_store *to,
+                   uint64_t *messages, uint64_t *bytes, bool *already, struct qp_err *err)
+{
+  struct qp_import_report report = { 0 };
+  struct qp__old_place place;
+  char *path = NULL;
+  enum qp_rc rc = from->driver->old->find(from->self, id, &place, err);
+
+  if (rc)
+    return rc;
+  path = qp__strf("%s/%s", from->where, place.path);
+  if (!path)
+    return qp__fail_nomem(err, "migrating a context");
+  rc = qp_legacy_import(to, path, 0, &report, err);
+  for (size_t i = 0; i < report.note_count && !rc; i++)
+    qp__log(&to->log, QP_LOG_INFO, "migrate", "%s: %s", place.path, report.notes[i]);
+  *already = report.outcome == QP_IMPORT_ALREADY;
+  *messages = *already ? 0 : report.messages;
+  *bytes = *already ? 0 : report.bytes;
+  qp_import_report_release(&report);
+  qp__free(path);
+  return rc;
+}
+
+enum qp_rc
 qp_legacy_find(const char *path, qp_legacy_visit *visit, void *arg, struct qp_err *err)
 {
   return qp__legacy_walk(&qp__os_posix, path, visit, arg, err);

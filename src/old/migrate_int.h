@@ -42,6 +42,10 @@ enum qp_rc qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, st
 enum qp_rc qp__legacy_import_owned(struct qp_store *store, const char *path, const char *owner,
                                    unsigned flags, struct qp_import_report *report,
                                    struct qp_err *err);
+/* Migrates a context of `from` into another store: see struct qp__driver_old. */
+enum qp_rc qp__migrate_across(struct qp_store *from, const struct qp_uuid *id, struct qp_store *to,
+                              uint64_t *messages, uint64_t *bytes, bool *already,
+                              struct qp_err *err);
 
 /* Prompts: those of a file system_prompts.json beside the source or up to two directories above it,
  * and those that branches hold as copies, are given to the builder. For an owner their ids begin

@@ -416,6 +416,7 @@ const struct qp__old_formats qp__old_formats = {
     .find_backup = find_backup,
     .revert = qp__files_revert,
     .migrate = qp__migrate_in_place,
+    .copy = qp__migrate_across,
   },
   .list = list_old,
   .is_pool = is_pool,

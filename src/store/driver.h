@@ -188,17 +188,21 @@ struct qp__build_move {
 struct qp__driver_build {
   enum qp_rc (*begin)(void *self, const struct qp_uuid *id, void **out,
                       struct qp_err *err); /* QP_EXISTS */
-  /* Called before the puts of the next n messages, all of directory `dir`. */
+  /* Called before the puts of the next n messages, all of directory `dir`; NULL: all of them are in
+   * the trash. */
   enum qp_rc (*reserve)(void *self, void *build, const char *dir, size_t n, struct qp_err *err);
-  /* Called by several threads, once per `number`; numbers are the slots of the tree. Appends to
-   * `back` (may be NULL) what can be read of the message then. */
+  /* Called by several threads, at most once per `number`: not for a message whose content is lost.
+   * Numbers are the slots of the tree. Appends to `back` (may be NULL) what can be read of the message then. */
   enum qp_rc (*put)(void *self, void *build, size_t number, const struct qp_uuid *id,
                     struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
   /* A name below tmp/ for a file that the caller writes and the commit moves; finish() makes it
    * durable. NULL in a driver without struct qp__driver_directory. */
   enum qp_rc (*temp)(void *self, void *build, char out[64], struct qp_err *err);
-  /* Adds metadata, index and heads, and makes everything durable. May move the tree out of
-   * `image`. */
+  /* A plain file of the context. NULL: the caller gives it to commit() among the puts. */
+  enum qp_rc (*file)(void *self, void *build, const char *path, struct qp_bytes bytes,
+                     struct qp_err *err);
+  /* Adds metadata, index and heads, and makes everything durable. Entries of the tree may be in the
+   * trash or unavailable. May move the tree out of `image`. */
   enum qp_rc (*finish)(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
                        struct qp_err *err);
   /* With the context claimed: the context, the plain files that `puts` (FILE_PUT) name and the
@@ -233,6 +237,10 @@ struct qp__driver_old {
   enum qp_rc (*revert)(void *self, const struct qp_uuid *id, const char *from, struct qp_err *err);
   /* Migrates a context of the store that is in an old format; any other one is left as it is. */
   enum qp_rc (*migrate)(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
+  /* Migrates a context of `from` that is in an old format into another store. *already: that has
+   * it, by such a call. QP_EXISTS: it has another context of this id. */
+  enum qp_rc (*copy)(struct qp_store *from, const struct qp_uuid *id, struct qp_store *to,
+                     uint64_t *messages, uint64_t *bytes, bool *already, struct qp_err *err);
 };
 
 /* Recovery after an uncertain commit. After a failure that leaves it unknown whether some commits

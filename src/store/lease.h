@@ -32,17 +32,17 @@ struct qp__lease_stats {
   int64_t late_ms;     /* how long the newest extension of the lease took */
   uint64_t errors;     /* extensions and looks at other servers that failed */
   /* The connections to the database, also of a process that has not joined. */
-  uint64_t queries;     /* round trips */
-  uint64_t statements;  /* in them */
-  uint64_t connects;    /* attempts to connect */
-  uint64_t retries;     /* transactions that were sent again after a conflict */
-  uint64_t links;       /* connections that are open */
-  uint64_t links_used;  /* of these, at work now */
-  uint64_t links_max;   /* the most that there can be */
-  uint64_t waiting;     /* threads that wait for a connection now */
-  uint64_t waited;      /* how often one has waited */
-  uint64_t replicas;    /* that the database shows to this role */
-  int64_t lag_ms;       /* of the one that is furthest behind */
+  uint64_t queries;    /* round trips */
+  uint64_t statements; /* in them */
+  uint64_t connects;   /* attempts to connect */
+  uint64_t retries;    /* transactions that were sent again after a conflict */
+  uint64_t links;      /* connections that are open */
+  uint64_t links_used; /* of these, at work now */
+  uint64_t links_max;  /* the most that there can be */
+  uint64_t waiting;    /* threads that wait for a connection now */
+  uint64_t waited;     /* how often one has waited */
+  uint64_t replicas;   /* that the database shows to this role */
+  int64_t lag_ms;      /* of the one that is furthest behind */
 };
 
 /* Stands for everything that belongs to no context and that one server keeps in memory: sessions,

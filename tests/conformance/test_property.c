@@ -301,6 +301,70 @@ test_deleting_a_prompt_and_making_a_context_do_not_wait_for_each_other(void **st
   qp__os_sim_free(x.sim);
 }
 
+/* Copies x->store into the store at `url`, which must then be what the model says. */
+static struct qp_store *
+copy_to(struct rig *x, struct qp_store *from, const char *url)
+{
+  struct qp_store_options options = { .size = sizeof(options) };
+  struct qp_copy_report r = { 0 };
+  struct qp_err err = { QP_OK, "" };
+  struct qp_store *to = NULL;
+
+  if (qp_store_open(url, &options, &to, &err) || qp_store_copy(from, to, NULL, &r, &err))
+    complain(x, "copying", err.msg);
+  assert_int_equal(r.copied, r.contexts);
+  assert_int_equal(r.changed + r.problems + r.equal, 0);
+  assert_int_equal(r.compared, r.messages - r.unavailable);
+  compare_all(x, to, url);
+  return to;
+}
+
+/* From files through PostgreSQL and memory to other files: each is what the model says, and the
+ * last is equal to the first, trash and all, so that copying back finds nothing to do. */
+static void
+test_copies_of_random_stores(void **state)
+{
+  struct mix mix = { .contexts = 5, .batch = 20, .messages = 120, .space = true };
+  struct rig x = { .kind = "copies", .os = &qp__os_posix };
+  bool postgres = !pg_server_missing();
+  const char *tmp = getenv("TMPDIR");
+
+  (void)state;
+  (void)snprintf(x.top, sizeof(x.top), "%s/copies-XXXXXX", tmp ? tmp : "/tmp");
+  assert_non_null(mkdtemp(x.top));
+  x.options.size = sizeof(x.options);
+  for (x.seed = test_seed(1); x.seed < test_seed(1) + (test_is_long() ? 100 : 5); x.seed++) {
+    struct qp_copy_report r = { 0 };
+    struct qp_err err = { QP_OK, "" };
+    struct qp_store *stores[3] = { NULL };
+    struct rng rng = { x.seed };
+    char url[300];
+
+    (void)snprintf(x.url, sizeof(x.url), "file:%s/%llu", x.top, (unsigned long long)x.seed);
+    open_store(&x);
+    for (x.step = 0; x.step < 300; x.step++)
+      do_step(&x, &rng, &mix);
+    if (postgres) {
+      pg_empty();
+      (void)snprintf(url, sizeof(url), "postgres:%s", pg_database());
+      stores[0] = copy_to(&x, x.store, url);
+    }
+    stores[1] = copy_to(&x, postgres ? stores[0] : x.store, "memory:");
+    (void)snprintf(url, sizeof(url), "file:%s/%llu-copy", x.top, (unsigned long long)x.seed);
+    stores[2] = copy_to(&x, stores[1], url);
+    if (qp_store_copy(stores[2], x.store, NULL, &r, &err))
+      complain(&x, "copying back", err.msg);
+    assert_int_equal(r.copied + r.changed + r.files, 0);
+    assert_int_equal(r.equal, r.contexts);
+    for (size_t i = 0; i < 3; i++)
+      qp_store_close(stores[i]);
+    qp_store_close(x.store);
+    model_release(&x.model);
+    memset(&x.model, 0, sizeof(x.model));
+  }
+  assert_int_equal(nftw(x.top, remove_path, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
 int
 main(void)
 {
@@ -309,6 +373,7 @@ main(void)
     cmocka_unit_test(test_random_operations_on_the_file_driver),
     cmocka_unit_test(test_random_operations_on_postgres),
     cmocka_unit_test(test_random_operations_on_real_files_with_threads),
+    cmocka_unit_test(test_copies_of_random_stores),
     cmocka_unit_test(test_deleting_a_prompt_and_making_a_context_do_not_wait_for_each_other),
   };
 

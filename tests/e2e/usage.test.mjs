@@ -6,7 +6,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { add, exit, fails, lines, jsonLines, makeContext, ok, run, tempDir, uuid } from './helper.mjs';
 
-const commands = ['new', 'add', 'ls', 'search', 'show', 'branch', 'prompt', 'session', 'import', 'migrate', 'rollback', 'check', 'size', 'gc', 'archive', 'compress', 'decompress', 'backup', 'restore', 'reindex', 'rm', 'export', 'chat', 'compact', 'tool', 'serve', 'mcp', 'key', 'debug', 'version', 'help'];
+const commands = ['new', 'add', 'ls', 'search', 'show', 'branch', 'prompt', 'session', 'import', 'migrate', 'rollback', 'check', 'size', 'gc', 'archive', 'compress', 'decompress', 'backup', 'restore', 'copy', 'reindex', 'rm', 'export', 'chat', 'compact', 'tool', 'serve', 'mcp', 'key', 'debug', 'version', 'help'];
 
 test('help lists every command and the data directory', () => {
   const text = ok(undefined, ['help']);

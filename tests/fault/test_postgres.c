@@ -430,7 +430,8 @@ test_a_paused_server_neither_deletes_nor_creates(void **state)
   while (strcmp(pg_ask("SELECT count(*) FROM pg_locks WHERE NOT granted"), "0") == 0)
     (void)sched_yield();
   assert_int_equal(pthread_create(&creates.thread, NULL, create_late, &creates), 0);
-  pg_run("UPDATE quipu.leases SET expires = now() - interval '1 second'"); /* its lease has ended … */
+  pg_run(
+      "UPDATE quipu.leases SET expires = now() - interval '1 second'"); /* its lease has ended … */
   pg_run("DELETE FROM quipu.servers"); /* … and another server has noticed */
   b = open_at(url);
   OK(qp__lease_join(b, 600000, &failure));

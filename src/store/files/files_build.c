@@ -260,7 +260,8 @@ reserve(void *self, void *build, const char *dir, size_t n, struct qp_err *err)
     b->unsynced = 0;
     qp__workers_run(&f->workers, sync_ahead, f);
   }
-  (void)snprintf(path, sizeof(path), "tmp/%s/messages/%s", b->top, dir);
+  (void)snprintf(path, sizeof(path), dir ? "tmp/%s/messages/%s" : "tmp/%s/trash%s", b->top,
+                 dir ? dir : "");
   if (b->dirfd >= 0 && strcmp(b->dir, path) == 0)
     return QP_OK;
   qp__close(f->os, b->dirfd);
@@ -332,6 +333,20 @@ make_file(struct qp__files *f, struct build *b, const char *name, struct qp_byte
     return qp__fail_sys(err, sys, "cannot write '%s'", path);
   tell_journal(f, b, QP__OP_PUT, path, bytes);
   return QP_OK;
+}
+
+static enum qp_rc
+put_file(void *self, void *build, const char *path, struct qp_bytes bytes, struct qp_err *err)
+{
+  struct build *b = build;
+  const char *name = path + strlen(b->target.path) + 1;
+  char dir[QP__PATH_MAX];
+  enum qp_rc rc;
+
+  QP_ASSERT(strncmp(path, b->target.path, strlen(b->target.path)) == 0);
+  (void)snprintf(dir, sizeof(dir), "tmp/%s/%.*s", b->top, (int)strcspn(name, "/"), name);
+  rc = make_directory(self, b, dir, err);
+  return rc ? rc : make_file(self, b, name, bytes, err);
 }
 
 /* A short index.json is also written to the journal. */
@@ -528,6 +543,7 @@ const struct qp__driver_build qp__files_build = {
   .begin = begin,
   .reserve = reserve,
   .put = put,
+  .file = put_file,
   .temp = name_temp,
   .finish = finish,
   .commit = commit,

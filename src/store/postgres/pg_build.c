@@ -18,9 +18,9 @@ struct build {
   size_t bytes;
   char *meta;
   size_t meta_len;
-  struct qp__arena arena; /* the heads */
-  struct qp__pg_op *heads;
-  size_t head_count;
+  struct qp__arena arena; /* of the names in `rest` */
+  struct qp__pg_op *rest; /* heads and marks, for the commit */
+  size_t rest_count;
   bool stored; /* some of its rows, and not committed */
 };
 
@@ -142,7 +142,7 @@ put(void *self, void *build, size_t number, const struct qp_uuid *id, struct qp_
   return rc;
 }
 
-/* The columns of quipu.messages, and the marks, which are few. */
+/* The columns of quipu.messages. */
 static enum qp_rc
 store_rows(struct build *b, const struct qp__tree *tree, uint32_t first, uint32_t end,
            struct qp_err *err)
@@ -182,15 +182,55 @@ store_rows(struct build *b, const struct qp__tree *tree, uint32_t first, uint32_
   return rc;
 }
 
-static enum qp_rc
-copy_heads(struct build *b, const struct qp__image *image, struct qp_err *err)
+/* Messages that are in the trash or unavailable: few. */
+static size_t
+count_marks(const struct qp__tree *tree)
 {
-  b->heads = qp__alloc0(image->head_count + 1, sizeof(*b->heads));
-  if (!b->heads)
+  size_t n = 0;
+
+  for (uint32_t slot = 0; slot < tree->count; slot++) {
+    const struct qp__entry *e = qp__tree_at(tree, slot);
+
+    n += qp__entry_kind(e) == QP__PLACE_TRASH;
+    n += atomic_load(&e->status) == QP_STATUS_UNAVAILABLE;
+  }
+  return n;
+}
+
+static void
+add_mark(struct build *b, int kind, const struct qp__entry *e, int64_t at)
+{
+  struct qp__pg_op *op = &b->rest[b->rest_count++];
+
+  op->kind = kind;
+  op->scope = b->id;
+  op->id = e->id;
+  op->at = at;
+}
+
+/* A message that was lost in the trash has both marks, in this order. */
+static void
+copy_marks(struct build *b, const struct qp__tree *tree)
+{
+  for (uint32_t slot = 0; slot < tree->count; slot++) {
+    const struct qp__entry *e = qp__tree_at(tree, slot);
+
+    if (qp__entry_kind(e) == QP__PLACE_TRASH)
+      add_mark(b, QP__CHANGE_TRASH, e, qp__place_time(atomic_load(&e->place)));
+    if (atomic_load(&e->status) == QP_STATUS_UNAVAILABLE)
+      add_mark(b, QP__CHANGE_STATUS, e, QP_STATUS_UNAVAILABLE);
+  }
+}
+
+static enum qp_rc
+copy_rest(struct build *b, const struct qp__image *image, struct qp_err *err)
+{
+  b->rest = qp__alloc0(image->head_count + count_marks(&image->tree) + 1, sizeof(*b->rest));
+  if (!b->rest)
     return qp__fail_nomem(err, "building a context");
   for (size_t i = 0; i < image->head_count; i++) {
     const struct qp__head *h = &image->heads[i];
-    struct qp__pg_op *op = &b->heads[i];
+    struct qp__pg_op *op = &b->rest[b->rest_count++];
 
     op->kind = QP__CHANGE_HEAD;
     op->scope = b->id;
@@ -200,7 +240,7 @@ copy_heads(struct build *b, const struct qp__image *image, struct qp_err *err)
     if (h->slot != QP__NO_SLOT)
       op->id = qp__tree_at(&image->tree, h->slot)->id;
   }
-  b->head_count = image->head_count;
+  copy_marks(b, &image->tree);
   return QP_OK;
 }
 
@@ -218,7 +258,7 @@ finish(void *self, void *build, struct qp_bytes meta, struct qp__image *image, s
   for (uint32_t at = 0; at < count && !rc; at += INDEX_ROWS)
     rc = store_rows(b, &image->tree, at, count - at < INDEX_ROWS ? count : at + INDEX_ROWS, err);
   if (!rc)
-    rc = copy_heads(b, image, err);
+    rc = copy_rest(b, image, err);
   if (rc)
     return rc;
   b->meta = qp__strndup(meta.data, meta.len);
@@ -226,12 +266,12 @@ finish(void *self, void *build, struct qp_bytes meta, struct qp__image *image, s
   return b->meta ? QP_OK : qp__fail_nomem(err, "building a context");
 }
 
-/* One ticket: the context, its heads and the plain files. */
+/* One ticket: the context, its heads and marks, and the plain files. */
 static struct qp__pg_ticket *
 make_ticket(const struct build *b, const struct qp__driver_change *puts, size_t n)
 {
   struct qp__pg_ticket *t = qp__pg_ticket_new(puts, n);
-  struct qp__pg_op *ops = qp__alloc0(n + b->head_count + 1, sizeof(*ops));
+  struct qp__pg_op *ops = qp__alloc0(n + b->rest_count + 1, sizeof(*ops));
 
   if (!t || !ops) {
     qp__pg_ticket_free(t);
@@ -239,11 +279,11 @@ make_ticket(const struct build *b, const struct qp__driver_change *puts, size_t 
     return NULL;
   }
   ops[0] = qp__pg_op_of(b->pg, QP__PG_OP_ADOPT, &b->id, (struct qp_bytes){ b->meta, b->meta_len });
-  memcpy(ops + 1, b->heads, b->head_count * sizeof(*ops));
-  memcpy(ops + 1 + b->head_count, t->ops, n * sizeof(*ops));
+  memcpy(ops + 1, b->rest, b->rest_count * sizeof(*ops));
+  memcpy(ops + 1 + b->rest_count, t->ops, n * sizeof(*ops));
   qp__free(t->ops);
   t->ops = ops;
-  t->count = n + b->head_count + 1;
+  t->count = n + b->rest_count + 1;
   return t;
 }
 
@@ -283,7 +323,7 @@ free_build(void *self, void *build)
   for (size_t i = 0; i < 3; i++)
     qp__pg_array_release(&b->columns[i]);
   qp__arena_release(&b->arena);
-  qp__free(b->heads);
+  qp__free(b->rest);
   qp__free(b->meta);
   qp__mutex_release(&b->lock);
   qp__free(b);
