@@ -28,7 +28,7 @@ show_progress(void *arg, const char *phase, uint64_t done, uint64_t total, uint6
   (void)done;
   if (!w->phase || strcmp(w->phase, phase) != 0) {
     if (w->phase)
-      cli_progress_end(&w->progress);
+      cli_progress_clear(&w->progress);
     w->progress = (struct cli_progress){ .noun = "context", .unit = "message", .total = total };
     w->phase = phase;
     w->messages = 0;
@@ -88,8 +88,8 @@ open_both(struct cli *cli, const struct cli_args *args, struct qp_store **from, 
 {
   struct qp_store_options o = { .size = sizeof(o),
                                 .flags = QP_STORE_READONLY | QP_STORE_NO_CREATE,
-                                .log = cli->log ? cli->log : cli_log,
-                                .log_arg = cli->log ? cli->log_arg : cli };
+                                .log = cli->log.fn,
+                                .log_arg = cli->log.arg };
   enum qp_rc rc = qp_store_open(args->words.at[0], &o, from, err);
 
   if (rc)
@@ -121,7 +121,7 @@ run_copy(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   rc = qp_store_copy(from, cli->store, &o, &r, err);
   qp_store_close(from);
   if (watch.phase)
-    cli_progress_end(&watch.progress);
+    cli_progress_clear(&watch.progress);
   if (cli->json)
     shown.rc = cli_put_json(report_json(&r), &shown);
   else if (!rc || r.copied || r.compared)
