@@ -199,7 +199,8 @@ test_a_reader_finds_it(void **state)
   qp_store_close(a);
 }
 
-/* A store from before there was a catalogue gets its rows when it is opened, also in two attempts. */
+/* A store from before there was a catalogue gets its rows when it is opened, also in two
+ * attempts. */
 static void
 test_an_older_store_gets_its_rows(void **state)
 {

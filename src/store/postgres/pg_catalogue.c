@@ -1,13 +1,13 @@
-/* pg_catalogue.c - lists and search by PostgreSQL, with the answers that the catalogue of a store on
- * files gives.
+/* pg_catalogue.c - lists and search by PostgreSQL, with the answers that the catalogue of a store
+ * on files gives.
  *
  * A search first sees to it that the words of all messages are there (pg_index.c). Then it asks the
- * index of quipu.texts, an inverted index (GIN) of words that our own code
- * has made, for the messages that have all words. The words themselves then tell, as a string,
- * whether a phrase is there and how often. The rank is computed as by FTS5 (bm25), from the numbers
- * of all messages in quipu.totals and of those that have a phrase. So the time of a search grows
- * with the number of messages that have its words, as it does with FTS5; that of a page of a list
- * depends on the page only. */
+ * index of quipu.texts, an inverted index (GIN) of words that our own code has made, for the
+ * messages that have all words. The words themselves then tell, as a string, whether a phrase is
+ * there and how often. The rank is computed as by FTS5 (bm25), from the numbers of all messages in
+ * quipu.totals and of those that have a phrase. So the time of a search grows with the number of
+ * messages that have its words, as it does with FTS5; that of a page of a list depends on the page
+ * only. */
 #include <string.h>
 
 #include "base/err.h"

@@ -1,14 +1,14 @@
 /* pg_index.c - the words of messages, and rows of the catalogue from what is stored.
  *
- * A commit does not make words: that would take longer than all the rest of it. The row of a context
- * in quipu.catalogue says up to which message its words are in quipu.texts (`indexed`), and which
- * message is its newest (`last`, in the transaction of the commit). So any server finds the contexts
- * with missing words at once, in an index that has only those. A search first makes what is missing;
- * a thread of each server does so soon after commits.
+ * A commit does not make words: that would take longer than all the rest of it. The row of a
+ * context in quipu.catalogue says up to which message its words are in quipu.texts (`indexed`), and
+ * which message is its newest (`last`, in the transaction of the commit). So any server finds the
+ * contexts with missing words at once, in an index that has only those. A search first makes what
+ * is missing; a thread of each server does so soon after commits.
  *
- * A step makes the words of some hundred messages, which never change, without a lock, and adds them
- * in a short transaction. That one locks the context against its deletion, so that no words stay
- * behind; commits go on. A step may be repeated, or done by two servers at once.
+ * A step makes the words of some hundred messages, which never change, without a lock, and adds
+ * them in a short transaction. That one locks the context against its deletion, so that no words
+ * stay behind; commits go on. A step may be repeated, or done by two servers at once.
  *
  * Rows are made from what is stored for stores that are older than the catalogue, for contexts that
  * were built as a whole, and for `quipu reindex`. quipu.unlisted names those contexts, so that it
