@@ -74,7 +74,7 @@ begin_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
     return rc;
   if (cat->store->readonly && cat->main.handle) /* changes of another process set no marks here */
     rc = qp__cat_trust(cat, err);
-  else if (cat->store->readonly || cat->store->driver->catalogue) /* nor do those of a driver */
+  else if (cat->store->readonly)
     cat->needs_pass = true;
   else if (cat->main.handle)
     rc = retry_broken(cat, err);
