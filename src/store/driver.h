@@ -250,6 +250,9 @@ struct qp__driver_recovery {
   /* QP_OK: a write would be accepted now; else why not. */
   enum qp_rc (*check_writes)(void *self, struct qp_err *err);
   bool (*is_stopped)(void *self);
+  /* Asks whether what stores the data is there and takes writes, or NULL: that is known. May take a
+   * moment. */
+  enum qp_rc (*probe)(void *self, struct qp_err *err);
   /* Decides for each uncertain commit, in their order, whether it is stored; all commits after the
    * first lost one are lost too. May be tried again. Called with the write locks of all contexts.
    * Writes fail until resume(). */

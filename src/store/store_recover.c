@@ -56,6 +56,8 @@ qp_store_probe(struct qp_store *store, struct qp_err *err)
 {
   enum qp_rc rc = qp_store_writable(store, err);
 
+  if (!rc && store->driver->recovery && store->driver->recovery->probe)
+    rc = store->driver->recovery->probe(store->self, err);
   return rc || !store->driver->directory ? rc : try_write(store, err);
 }
 

@@ -21,7 +21,7 @@ function command(name, args) {
 
 let made = 0;
 
-// Its URL, and a function that runs SQL in it.
+// Its URL, a function that runs SQL in it, and close() and open(): nobody can connect in between.
 export function newDatabase(t) {
   const name = `one${process.pid}_${made++}`;
   command('createdb', [name]);
@@ -29,5 +29,10 @@ export function newDatabase(t) {
   return {
     url: `postgres://quipu@/${name}?host=${process.env.QUIPU_TEST_POSTGRES}`,
     sql: (text) => command('psql', ['-At', '-d', name, '-c', text]).trim(),
+    close() {
+      command('psql', ['-d', 'postgres', '-c', `ALTER DATABASE ${name} ALLOW_CONNECTIONS false`]);
+      command('psql', ['-d', 'postgres', '-c', `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`]);
+    },
+    open: () => command('psql', ['-d', 'postgres', '-c', `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`]),
   };
 }

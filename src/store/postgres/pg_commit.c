@@ -553,6 +553,31 @@ is_stopped(void *self)
   return check_writes(self, NULL) != QP_OK;
 }
 
+/* A connection that was idle may have been lost long ago: a new one counts. */
+static enum qp_rc
+probe(void *self, struct qp_err *err)
+{
+  struct qp__pg *pg = self;
+  enum qp__pg_outcome outcome = QP__PG_LOST;
+  enum qp_rc rc = QP_OK;
+
+  for (int i = 0; i <= QP__PG_LINKS && outcome == QP__PG_LOST && !rc; i++) {
+    struct qp__pg_link *link = NULL;
+
+    rc = qp__pg_take(&pg->pool, &link, err);
+    if (rc)
+      break;
+    qp__pg_send_plain(link, QP__PG_STANDBY);
+    outcome = qp__pg_sync(link);
+    if (outcome)
+      (void)qp__pg_explain(link, "ask the database", err);
+    else if (qp__pg_int(link->results[0], 0, 0))
+      rc = qp__fail(err, QP_READONLY, "the database is a standby, which accepts no writes");
+    qp__pg_give(link);
+  }
+  return rc ? rc : outcome ? QP_IO : QP_OK;
+}
+
 static enum qp_rc
 mend(void *self, struct qp_err *err)
 {
@@ -606,6 +631,7 @@ resume(void *self)
 const struct qp__driver_recovery qp__pg_recovery = {
   .check_writes = check_writes,
   .is_stopped = is_stopped,
+  .probe = probe,
   .mend = mend,
   .renew = renew,
   .resume = resume,

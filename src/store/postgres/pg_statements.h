@@ -119,6 +119,7 @@
   /* that has received everything reports no lag. */                                               \
   X(REPLICAS, "SELECT count(*), coalesce(max(extract(epoch FROM replay_lag) * 1000), 0)::int8 "    \
               "FROM pg_catalog.pg_stat_replication WHERE state IS NOT NULL")                       \
+  X(STANDBY, "SELECT pg_is_in_recovery()")                                                         \
   /* ---- contexts ---- */                                                                         \
   X(CONTEXTS,                                                                                      \
     "SELECT context FROM quipu.contexts WHERE context > $1 ORDER BY context LIMIT 10000")          \

@@ -1,0 +1,104 @@
+// Commands and operations on a store in PostgreSQL: what works there, what says why it does not, and what
+// a server tells about its database.
+
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import { missing, newDatabase } from './database.mjs';
+import { add, fails, jsonLines, lines, ok, tempDir } from './helper.mjs';
+import { serve } from './server.mjs';
+import { until } from './turns.mjs';
+
+const fixture = path.resolve('tests/fixtures/localstorage/v2.json');
+const oldId = '00000009-0000-4000-9000-000000000000';
+
+function writeOld(dir) {
+  const id = (i) => `00000009-0000-4000-8000-00000000000${i}`;
+  const message = (i, role) => ({ id: id(i), message: { role, content: [{ type: 'text', text: `old ${i}` }], metadata: null }, parent_id: i > 1 ? id(i - 1) : null });
+  const pool = { [id(1)]: message(1, 'User'), [id(2)]: message(2, 'Assistant') };
+  const branch = { name: 'main', message_ids: Object.keys(pool), system_prompt: { id: 'older', content: 'Be old.' }, user_prompt: null };
+  const context = { id: oldId, parent_id: null, config: { model_id: 'gpt-4', mode: 'chat', parameters: {} }, message_pool: pool, branches: { main: branch }, active_branch_name: 'main', current_state: 'Idle' };
+  fs.mkdirSync(dir, { recursive: true });
+  fs.writeFileSync(path.join(dir, `${oldId}.json`), JSON.stringify(context));
+}
+
+test('contexts of an old format are migrated into the database, a second time nothing happens', { skip: missing }, (t) => {
+  const { url } = newDatabase(t);
+  const dir = path.join(tempDir(t), 'old');
+  writeOld(dir);
+  const { summary: report } = JSON.parse(lines(ok(url, ['migrate', dir, '--json'])).at(-1));
+  assert.equal(report.migrated, 1, JSON.stringify(report));
+  assert.match(ok(url, ['show', oldId]), /old 1[^]*old 2/);
+  assert.match(ok(url, ['prompt', 'show', 'older']), /Be old\./);
+  assert.equal(JSON.parse(lines(ok(url, ['migrate', dir, '--json'])).at(-1)).summary.already, 1);
+  assert.equal(fs.existsSync(path.join(dir, `${oldId}.json`)), true, 'the source stays');
+  // The way back: into a directory it works; in place there is nothing to go back to.
+  const back = path.join(tempDir(t), 'back');
+  ok(url, ['rollback', oldId, '--to', back]);
+  assert.deepEqual(JSON.parse(fs.readFileSync(path.join(back, `${oldId}.json`), 'utf8')).message_pool, JSON.parse(fs.readFileSync(path.join(dir, `${oldId}.json`), 'utf8')).message_pool);
+  fails(url, ['rollback', oldId], 'INVALID', /this store \(postgres:\) does not/);
+  assert.match(ok(url, ['check']), /no problems/);
+});
+
+test('a dump of LocalStorage is imported with its images, and again', { skip: missing }, (t) => {
+  const { url, sql } = newDatabase(t);
+  assert.match(ok(url, ['import', fixture]), /imported 3 chats with 7 messages and 2 prompts; 0 already there, 0 left out/);
+  assert.match(ok(url, ['import', fixture]), /imported 0 chats with 0 messages and 0 prompts; 3 already there/);
+  const file = path.join(tempDir(t), 'data');
+  ok(file, ['import', fixture]);
+  const raw = (store) => ok(store, ['show', 'ed02ca90', '--raw']);
+  assert.equal(raw(url), raw(file));
+  assert.equal(sql("SELECT count(*) FROM quipu.files WHERE name LIKE 'blobs/%'"), String(fs.readdirSync(path.join(file, 'blobs')).length));
+  const exported = path.join(tempDir(t), 'out.json');
+  ok(url, ['export', 'ed02ca90', '--output', exported]);
+  assert.ok(fs.statSync(exported).size > 500);
+});
+
+test('what has no meaning in a database says so', { skip: missing }, (t) => {
+  const { url } = newDatabase(t);
+  const ctx = ok(url, ['new', '--title', 'x']).trim();
+  add(url, ctx, 'hello');
+  const why = /this store \(postgres:\) does not .*: PostgreSQL compresses what it stores, and pg_dump makes backups of it/;
+  fails(url, ['archive', ctx, '--older-than', '0d'], 'INVALID', why);
+  fails(url, ['compress', ctx], 'INVALID', why);
+  fails(url, ['decompress', ctx], 'INVALID', why);
+  fails(url, ['backup', path.join(tempDir(t), 'b')], 'INVALID', why);
+  assert.match(ok(url, ['show', ctx]), /hello/);
+  const [size] = jsonLines(ok(url, ['size', ctx, '--json']));
+  assert.equal(size.messages, 1, JSON.stringify(size));
+  ok(url, ['gc', ctx]);
+  ok(url, ['rm', ctx, '--yes']);
+  assert.deepEqual(jsonLines(ok(url, ['ls', '--json'])), []);
+});
+
+test('a server tells its queries and connections, and /readyz tells trouble with the database', { skip: missing }, async (t) => {
+  const database = newDatabase(t);
+  const { url } = database;
+  const server = await serve(t, { data: url, args: ['--lease', '2'] });
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', { title: 'x' });
+  const text = async () => (await server.ask('GET', '/metrics')).text;
+  const value = (all, name) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(all)?.[1]);
+  const before = await text();
+  for (const name of ['queries_total', 'statements_total', 'connects_total', 'connections', 'connections_max'])
+    assert.ok(value(before, `quipu_database_${name}`) > 0, name);
+  assert.ok(value(before, 'quipu_database_connections_used') <= value(before, 'quipu_database_connections_max'));
+  assert.equal(value(before, 'quipu_database_waiting'), 0);
+  assert.doesNotMatch(before, /replication_lag/); // there is no replica
+  await server.expect(201, 'POST', `/v1/contexts/${id}/messages`, { role: 'user', text: 'hi' });
+  const after = await text();
+  assert.ok(value(after, 'quipu_database_queries_total') > value(before, 'quipu_database_queries_total'));
+  assert.equal((await server.ask('GET', '/readyz')).status, 200);
+
+  // The database is away: nobody can connect, and the connections are ended.
+  database.close();
+  await until(async () => {
+    const ready = await server.ask('GET', '/readyz');
+    return ready.status === 503 && /database/.test(ready.text);
+  });
+  const refused = await server.ask('POST', `/v1/contexts/${id}/messages`, { role: 'user', text: 'lost' });
+  assert.ok([500, 503].includes(refused.status), refused.text);
+  database.open();
+  await until(async () => (await server.ask('GET', '/readyz')).status === 200);
+  await server.expect(201, 'POST', `/v1/contexts/${id}/messages`, { role: 'user', text: 'again' });
+});
