@@ -115,7 +115,7 @@ visit_found(void *arg, const struct qp__found *found)
 static enum qp_rc
 make_phrases(struct finding *f, struct qp_err *err)
 {
-  size_t starts[QP__CAT_TERMS_MAX];
+  size_t starts[QP__CAT_TERMS_MAX] = { 0 };
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < f->terms.count && !rc; i++) {
