@@ -71,6 +71,20 @@ test('offline and back: the page says so, and catches up', async (t) => {
   assert.equal(await page.inputValue('#composer'), 'Written without a network');
 });
 
+test('a conversation that is opened without a connection opens by itself when it is back', async (t) => {
+  const server = await serveTurns(t, { steps: [{ play: [{ text: 'The answer.' }] }] });
+  const chat = await Chat.create(server, { title: 'Far away' });
+  await chat.send('Hello');
+  const { page, profile } = await open(t, server, '', { expected: [/ERR_|net::|Failed to fetch/] });
+  await page.locator('.conversation', { hasText: 'Far away' }).waitFor();
+  await profile.context.setOffline(true);
+  await page.locator('.conversation a').first().click();
+  await see(page, 'It opens by itself');
+  assert.equal(await page.locator('.chat h1, .chat .title').first().innerText(), 'Far away', 'the title is known from the list');
+  await profile.context.setOffline(false);
+  await page.locator('.message.assistant', { hasText: 'The answer.' }).waitFor();
+});
+
 test('an approval in one tab is seen in the other, with what will happen', async (t) => {
   const { work, read } = makeWorkspace(t);
   const server = await serveTurns(t, {

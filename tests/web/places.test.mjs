@@ -179,6 +179,8 @@ test('storage lists branches and the trash: a deleted branch is restored, then d
   await server.expect(204, 'DELETE', `${at}/branches/side`);
   const { page } = await open(t, server, '#/storage');
   await page.locator('.bars li.part', { hasText: 'other' }).waitFor();
+  const tracks = await page.locator('.bars .bar').evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
+  assert.equal(new Set(tracks).size, 1, 'all bars have one scale');
   await see(page, 'The trash is empty');
   await page.getByRole('button', { name: 'Collect the trash', exact: true }).click();
   await page.locator('.trash li', { hasText: 'only on side' }).getByRole('button', { name: 'Restore' }).click();
@@ -201,11 +203,14 @@ test('a dropped file is imported, with a report that links to the conversation',
   const { page } = await open(t, server, '#/import');
   const chat = { id: 'c-1', title: 'Knots', createdAt: 1700000000000 };
   const dump = { copilot_chats_v2: JSON.stringify([chat]), 'copilot_messages_v2_c-1': JSON.stringify([{ id: 'm-1', role: 'user', content: 'How many knots?', timestamp: 1700000001000 }]) };
-  const drop = (name, text) => page.evaluate(([file, content]) => {
-    const data = new DataTransfer();
-    data.items.add(new File([content], file, { type: 'application/json' }));
-    document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-  }, [name, text]);
+  const drop = async (name, text) => {
+    await page.locator('.drop').waitFor();
+    await page.evaluate(([file, content]) => {
+      const data = new DataTransfer();
+      data.items.add(new File([content], file, { type: 'application/json' }));
+      document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+    }, [name, text]);
+  };
   await drop('dump.json', JSON.stringify(dump));
   await page.locator('.job', { hasText: 'dump.json' }).locator('.report a').click();
   await page.locator('.message', { hasText: 'How many knots?' }).waitFor();

@@ -212,6 +212,13 @@ test('Markdown becomes nodes; dangerous addresses and HTML stay text', () => {
   assert.equal(show('# H'), '<h3 class="md-h1">H</h3>');
 });
 
+test('addresses that are written out become links, without the sentence around them', () => {
+  assert.equal(show('see https://a.b/c.'), '<p>see <a href="https://a.b/c">https://a.b/c</a>.</p>');
+  assert.equal(show('(https://a.b/w_(x)) and http://c.d?e=1, too'), '<p>(<a href="https://a.b/w_(x)">https://a.b/w_(x)</a>) and <a href="http://c.d?e=1">http://c.d?e=1</a>, too</p>');
+  assert.equal(show('[https://a.b](https://c.d)'), '<p><a href="https://c.d">https://a.b</a></p>', 'no link in a link');
+  assert.equal(show('`https://a.b` javascript://x https://'), '<p><code>https://a.b</code> javascript://x https://</p>');
+});
+
 test('math is found where models write it, and money is not', () => {
   assert.match(show('so $x+1$ and \\(y\\)'), /tex="x\+1".*tex="y"/);
   assert.match(show('\\[\nz\n\\]'), /tex="z"/);

@@ -3,8 +3,8 @@
 import { effect } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { sentence, tryAsk } from '../lib/api';
-import { deleteConversation, go, listChanged, loadTools, notify, type Panel, panel, route, sidebarOpen, togglePanel, tools, updateRow } from '../lib/store';
+import { online, sentence, tryAsk } from '../lib/api';
+import { deleteConversation, go, listChanged, loadTools, notify, type Panel, panel, route, rows, sidebarOpen, togglePanel, tools, updateRow } from '../lib/store';
 import type { FindHit } from '../lib/types';
 import { plural } from '../lib/words';
 import { lazyView } from '../views/lazy-view';
@@ -49,6 +49,10 @@ export function Chat({ id }: { id: string }): VNode {
     document.title = `${chat.context.value?.title || 'Conversation'} · quipu`;
   }, [chat.context.value?.title]);
   useJump(chat);
+  const isOnline = online.value;
+  useEffect(() => {
+    if (isOnline && !chat.opened.value && chat.problem.value) void chat.open();
+  }, [isOnline]);
 
   if (chat.gone.value)
     return (
@@ -77,7 +81,21 @@ export function Chat({ id }: { id: string }): VNode {
               <Thread chat={chat} />
             )
           ) : (
-            <div class="thread-area">{chat.problem.value ? <Notice kind="error" actions={<Button small onClick={() => void chat.open()}>Try again</Button>}>{chat.problem.value}</Notice> : <Loading label="Opening the conversation" />}</div>
+            <div class="thread-area">
+              {!chat.problem.value ? (
+                <Loading label="Opening the conversation" />
+              ) : isOnline ? (
+                <div class="column opening-problem">
+                  <Notice kind="error" actions={<Button small onClick={() => void chat.open()}>Try again</Button>}>
+                    {chat.problem.value}
+                  </Notice>
+                </div>
+              ) : (
+                <Empty title="This conversation is on the server">
+                  <p>It opens by itself when the server can be reached again.</p>
+                </Empty>
+              )}
+            </div>
           )}
           <Cord chat={chat} />
         </div>
@@ -140,7 +158,7 @@ function TitleBar({ chat }: { chat: Conversation }): VNode {
       {title === null ? (
         <h1>
           <button type="button" title="Rename" onClick={() => setTitle(context?.title ?? '')}>
-            {context?.title || 'Untitled'}
+            {context?.title || rows.value.find((row) => row.id === chat.id)?.title || 'Untitled'}
           </button>
         </h1>
       ) : (

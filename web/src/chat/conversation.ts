@@ -60,7 +60,7 @@ export class Conversation {
   private readonly loading = new Set<number>();
   private live: Live | null = null;
   private now: Turn = this.turn.value;
-  private frame = 0;
+  private flushing = false;
   private refreshing: Promise<void> | null = null;
   private again = false;
   private outlineTimer = 0;
@@ -83,6 +83,7 @@ export class Conversation {
 
   private async read(): Promise<void> {
     if (this.opened.value) return;
+    this.problem.value = null;
     try {
       const [context, state] = await Promise.all([ask<Context>(`${this.at}?messages=none`), ask<State>(`${this.at}/state?last=${atOpening}`)]);
       if (this.closed) return;
@@ -126,7 +127,6 @@ export class Conversation {
   close(): void {
     this.closed = true;
     this.live?.close();
-    cancelAnimationFrame(this.frame);
     clearTimeout(this.outlineTimer);
   }
 
@@ -180,15 +180,17 @@ export class Conversation {
     this.flushSoon();
   }
 
-  // Pieces come faster than the screen: what they made is shown once per frame.
+  // Pieces come faster than the screen: what they made is shown once per frame. The nodes are made in a task
+  // of their own after a frame, so that neither this nor the layout of the next frame takes long.
   private flushSoon(): void {
-    if (this.frame) return;
+    if (this.flushing) return;
+    this.flushing = true;
     const flush = () => {
-      this.frame = 0;
+      this.flushing = false;
       if (!this.closed) this.turn.value = this.now;
     };
-    if (document.visibilityState === 'visible') this.frame = requestAnimationFrame(flush);
-    else this.frame = window.setTimeout(flush, 100);
+    if (document.visibilityState === 'visible') requestAnimationFrame(() => setTimeout(flush));
+    else setTimeout(flush, 100);
   }
 
   private follow(stale: Stale[]): void {

@@ -66,7 +66,7 @@ export function render(tokens: Token[]): ComponentChildren[] {
     else if (token.nesting === -1) {
       const closed = stack.pop() as (typeof stack)[0];
       stack.at(-1)?.children.push(element(closed.tag, closed.token, closed.children, n));
-    } else top.children.push(leaf(token, n));
+    } else top.children.push(leaf(token, n, stack.some((one) => one.tag === 'a')));
   });
   return (stack[0] as (typeof stack)[0]).children;
 }
@@ -108,12 +108,34 @@ function element(tag: string, token: Token | null, children: ComponentChildren[]
   );
 }
 
-function leaf(token: Token, key: number): ComponentChildren {
+// Addresses that are written out become links. What ends a sentence or closes a bracket is not part of them.
+const bare = /https?:\/\/[^\s<>"'`\\^{|}]+/gi;
+
+function withLinks(text: string): ComponentChildren {
+  if (!text.includes('://')) return text;
+  const parts: ComponentChildren[] = [];
+  let at = 0;
+  for (const found of text.matchAll(bare)) {
+    let href = found[0].replace(/[.,:;!?*_~]+$/, '');
+    while (href.endsWith(')') && href.split('(').length < href.split(')').length) href = href.slice(0, -1).replace(/[.,:;!?*_~]+$/, '');
+    if (!/^https?:\/\/[^/]/i.test(href)) continue;
+    parts.push(
+      text.slice(at, found.index),
+      <a key={found.index} href={href} target="_blank" rel="noopener noreferrer nofollow">
+        {href}
+      </a>,
+    );
+    at = found.index + href.length;
+  }
+  return parts.length === 0 ? text : [...parts, text.slice(at)];
+}
+
+function leaf(token: Token, key: number, inLink: boolean): ComponentChildren {
   switch (token.type) {
     case 'inline':
       return taskItem(token) ?? render(token.children ?? []);
     case 'text':
-      return token.content;
+      return inLink ? token.content : withLinks(token.content);
     case 'code_inline':
       return <code key={key}>{token.content}</code>;
     case 'fence':

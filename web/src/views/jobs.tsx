@@ -25,7 +25,11 @@ export const hasPath = async (path: string): Promise<boolean> => {
 };
 
 const isOpen = (job: Job): boolean => job.state === 'queued' || job.state === 'running';
-const problemOf = (job: Job): string => (typeof job.error === 'string' ? job.error : (job.error?.message ?? ''));
+// The server calls a file that was sent import.json.
+const problemOf = (job: Job): string => {
+  const text = (typeof job.error === 'string' ? job.error : (job.error?.message ?? '')).replace(/^import\.json: /, '');
+  return text.charAt(0).toUpperCase() + text.slice(1);
+};
 
 export function JobView({ job: first, label, onEnd }: { job: Job; label: string; onEnd?: (job: Job) => void }): VNode {
   const [job, setJob] = useState(first);
@@ -62,9 +66,9 @@ export function JobView({ job: first, label, onEnd }: { job: Job; label: string;
           </Button>
         )}
       </div>
-      <progress aria-label={label} {...(isRunning && job.total === 0 ? {} : { value: isRunning ? job.done : 1, max: isRunning ? Math.max(1, job.total) : 1 })} />
+      {isRunning && <progress aria-label={label} {...(job.total === 0 ? {} : { value: job.done, max: job.total })} />}
       {(problem || problemOf(job)) && <Notice kind="error">{problem || problemOf(job)}</Notice>}
-      {!isRunning && job.report && <Report report={job.report} />}
+      {!isRunning && job.report && (job.state !== 'failed' || hasFacts(job.report)) && <Report report={job.report} />}
     </div>
   );
 }
@@ -85,11 +89,14 @@ interface Item {
 
 const words = (name: string): string => name.replaceAll('_', ' ').replace(/ bytes$/, '');
 
+const hasFacts = (report: Record<string, unknown>): boolean => Object.values(report).some((value) => (typeof value === 'number' ? value > 0 : Array.isArray(value) && value.length > 0));
+
 function Report({ report }: { report: Record<string, unknown> }): VNode {
-  const facts = Object.entries(report).filter(([, value]) => typeof value === 'number');
+  const facts = Object.entries(report).filter(([, value]) => typeof value === 'number' && value > 0);
   const lists = Object.entries(report).filter((entry): entry is [string, Item[]] => Array.isArray(entry[1]) && entry[1].length > 0);
   return (
     <>
+      {facts.length === 0 && <p class="faint">There was nothing to do.</p>}
       <dl class="facts">
         {facts.map(([name, value]) => (
           <div key={name}>

@@ -119,9 +119,9 @@ const dayWord = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'sho
 
 function DayChart({ days, n: length }: { days: UsageDay[]; n: number }): VNode {
   const shown = everyDay(days, length);
-  const everyNth = length <= 7 ? 1 : length <= 30 ? 7 : 15;
+  const everyNth = length <= 7 ? (innerWidth < 600 ? 2 : 1) : length <= 30 ? 7 : innerWidth < 600 ? 30 : 15;
   const most = roundUp(Math.max(1, ...shown.map((day) => day.input_tokens + day.output_tokens)));
-  const width = 640;
+  const width = innerWidth < 600 ? 340 : 640; // the text of a picture shrinks with it
   const height = 150;
   const left = 34;
   const step = (width - left) / shown.length;
