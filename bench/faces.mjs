@@ -123,8 +123,10 @@ row(`durable POST of a message with an Idempotency-Key, ${crowd} connections`, '
 // ---- recognising a history ----
 
 if (fs.existsSync('build/bench/bench_prefix')) {
-  const [small, large] = [...spawnSync('build/bench/bench_prefix', { encoding: 'utf8' }).stdout.matchAll(/^\|\s*(\d+)\s*\|\s*([\d.]+) µs\s*\|\s*([\d.]+) µs/gm)].map(([, , hash, whole]) => [Number(hash), Number(whole)]);
-  row('recognising a history of 10,000 messages beside hashing it', 'at most 1.5', [large[1] / large[0]], times, `the whole search: ${ms(large[1] / 1e3)}`, `hashing: ${ms(large[0] / 1e3)}; 100 messages: ${times(small[1] / small[0])}`, (figure) => figure <= 1.5);
+  const told = spawnSync('build/bench/bench_prefix', { encoding: 'utf8' }).stdout;
+  const [small, large] = [...told.matchAll(/^\| (\d+) \| ([\d.]+) µs \| ([\d.]+) µs/gm)].map(([, , hash, search]) => [Number(hash), Number(search)]);
+  const ratio = Number(/costs ([\d.]+) times/.exec(told)[1]);
+  row('recognising a history, beyond hashing what was sent: 10,000 messages beside 100', 'at most 1.5', [ratio], times, `10,000 messages: ${large[1]} µs`, `100 messages: ${small[1]} µs; hashing ${ms(large[0] / 1e3)} and ${ms(small[0] / 1e3)}`, (figure) => figure <= 1.5);
 }
 
 // ---- LiteLLM's proxy ----

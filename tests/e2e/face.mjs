@@ -76,8 +76,8 @@ export const weather = { name: 'get_weather', description: 'The weather of a cit
 export const serveFaces = (t, options = {}) => serveTurns(t, { steps, args: ['--retry-pause', '1'], ...options });
 
 // The messages of a context, as "role: text".
-export async function told(server, context, query = '') {
-  const { messages } = await server.expect(200, 'GET', `/v1/contexts/${context}/messages?limit=100${query}`);
+export async function told(server, context, query = '', headers = {}) {
+  const { messages } = await server.expect(200, 'GET', `/v1/contexts/${context}/messages?limit=100${query}`, undefined, headers);
   return messages.map((message) => `${message.role}: ${message.tool_result ? JSON.stringify(message.tool_result.result) : message.text}`);
 }
 

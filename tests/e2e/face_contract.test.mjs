@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { contracts, openai, root, serveFaces, thrown } from './face.mjs';
+import { contracts, openai, root, serveFaces, thrown, told } from './face.mjs';
 import { ok } from './helper.mjs';
 
 test('routes, scopes and query parameters are those of the route table', () => {
@@ -42,6 +42,28 @@ test('an owner sees nothing of another one', async (t) => {
     () => bob.responses.create({ model: 'demo', input: 'x', conversation: conversation.id }),
   ];
   for (const one of asked) assert.equal((await thrown(one())).status, 404, String(one));
+  // Every route of the contracts that names something: what is not Bob's does not exist for him.
+  const body = { model: 'demo', max_tokens: 9, messages: [{ id: '1', role: 'user', content: 'x', parts: [{ type: 'text', text: 'x' }] }], items: [], metadata: {} };
+  const headers = { authorization: `Bearer ${keys.bob}`, 'content-type': 'application/json' };
+  let tried = 0;
+  for (const doc of Object.values(contracts))
+    for (const [pattern, route] of Object.entries(doc.paths)) {
+      const id = pattern.includes('/responses/') ? answer.id : pattern.includes('/conversations/') ? conversation.id : context;
+      if (!pattern.includes('{') || pattern.includes('/models/')) continue;
+      for (const [method, op] of Object.entries(route)) {
+        const url = `${server.url}${pattern.replace('{id}', id).replace('{item}', item.id)}`;
+        const refused = await fetch(url, { method: method.toUpperCase(), headers, body: op.requestBody ? JSON.stringify(body) : undefined });
+        // Nothing runs in a chat that does not exist: that is what the AI SDK asks for.
+        assert.equal(refused.status, pattern.endsWith('/stream') ? 204 : 404, `${method} ${pattern}: ${await refused.text()}`);
+        tried++;
+      }
+    }
+  assert.equal(tried, 14);
+  for (const [route, more] of [['/anthropic/v1/messages', { 'x-quipu-context': context }], ['/openai/v1/chat/completions', { 'x-quipu-context': context }]])
+    assert.equal((await fetch(`${server.url}${route}`, { method: 'POST', headers: { ...headers, ...more }, body: JSON.stringify(body) })).status, 404, route);
+  // A chat of the AI SDK by the id of another owner's context is not that context.
+  await (await fetch(`${server.url}/ai/chat`, { method: 'POST', headers, body: JSON.stringify({ id: context, ...body }) })).text();
+  assert.equal((await told(server, context, '', { authorization: `Bearer ${keys.alice}` })).length, 2);
   assert.equal((await thrown(bob.responses.create({ model: 'demo', input: 'x', previous_response_id: answer.id }))).code, 'previous_response_not_found');
   assert.equal((await thrown(bob.responses.compact({ model: 'demo', previous_response_id: answer.id }))).code, 'previous_response_not_found');
   const { output } = await alice.responses.compact({ model: 'demo', previous_response_id: answer.id });

@@ -91,6 +91,13 @@ try_wish(struct qp__request *r, const struct qp__wish *w)
       qp__llm_params_release(&params);
     json_decref(parameters);
   }
+  if (w->body) {
+    json_t *body = qp__wish_forward(w);
+
+    if (!body || json_object_get(json_object_get(body, "metadata"), "quipu_context"))
+      die("what is meant for quipu is sent on", "");
+    json_decref(body);
+  }
   judge(qp__wish_tools(r, w, &tools, &count, &err), &err);
   for (size_t i = 0; i < count; i++)
     if (!tools[i].name || !tools[i].name[0])

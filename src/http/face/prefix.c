@@ -334,31 +334,78 @@ put_table(struct qp__prefixes *all, struct qp__prefix_table *t)
   }
 }
 
+static const struct entry *
+find_chain(const struct qp__prefix_table *t, const struct qp__prefix_hash *chain)
+{
+  return find(t, t->by_chain, offsetof(struct entry, chain), chain->b);
+}
+
+/* How many of the chains are stored. If one is stored, all before it are. Most histories are stored
+ * but for their end, so the search goes back from there in doubling steps, then halves the last
+ * step. */
+static size_t
+count_stored(const struct qp__prefix_table *t, const struct qp__prefix_hash *chains, size_t count)
+{
+  size_t step = 1;
+  size_t few = 0;      /* so many are stored */
+  size_t many = count; /* no more than so many are */
+
+  while (many && !few) {
+    size_t back = many > step ? many - step + 1 : 1; /* is the chain at its end stored? */
+
+    if (find_chain(t, &chains[back - 1]))
+      few = back;
+    else
+      many = back - 1;
+    step *= 2;
+  }
+  while (few < many) {
+    size_t middle = few + (many - few + 1) / 2;
+
+    if (find_chain(t, &chains[middle - 1]))
+      few = middle;
+    else
+      many = middle - 1;
+  }
+  return few;
+}
+
 enum qp_rc
-qp__prefix_find(struct qp__prefixes *all, struct qp_context *context,
-                struct qp_message *const *history, size_t count, size_t *matched,
-                struct qp_uuid *last, struct qp_err *err)
+qp__prefix_search(struct qp__prefixes *all, struct qp_context *context,
+                  const struct qp__prefix_hash *chains, size_t count, size_t *matched,
+                  struct qp_uuid *last, struct qp_err *err)
 {
   const struct qp_uuid id = qp_context_id(context);
   struct qp__prefix_table *t = take_table(all, &id);
   struct heads heads = { context, t, err };
-  struct qp__prefix_hash chain = { { 0 } };
   enum qp_rc rc;
 
   *matched = 0;
   if (!t)
     return qp__fail_nomem(err, "recognising a history");
   rc = qp_branch_list(context, read_branch, &heads, err);
-  for (size_t i = 0; !rc && i < count; i++) {
-    const struct entry *e;
-
-    chain = qp__prefix_add(&chain, history[i]);
-    e = find(t, t->by_chain, offsetof(struct entry, chain), chain.b);
-    if (!e)
-      break; /* no longer part is stored either */
-    *matched = i + 1;
-    *last = e->id;
-  }
+  if (!rc)
+    *matched = count_stored(t, chains, count);
+  if (*matched)
+    *last = find_chain(t, &chains[*matched - 1])->id;
   put_table(all, t);
+  return rc;
+}
+
+enum qp_rc
+qp__prefix_find(struct qp__prefixes *all, struct qp_context *context,
+                struct qp_message *const *history, size_t count, size_t *matched,
+                struct qp_uuid *last, struct qp_err *err)
+{
+  static const struct qp__prefix_hash none;
+  struct qp__prefix_hash *chains = qp__alloc((count + 1) * sizeof(*chains));
+  enum qp_rc rc;
+
+  if (!chains)
+    return qp__fail_nomem(err, "recognising a history");
+  for (size_t i = 0; i < count; i++)
+    chains[i] = qp__prefix_add(i ? &chains[i - 1] : &none, history[i]);
+  rc = qp__prefix_search(all, context, chains, count, matched, last, err);
+  qp__free(chains);
   return rc;
 }

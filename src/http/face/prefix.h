@@ -35,8 +35,13 @@ struct qp__prefixes {
 enum qp_rc qp__prefixes_init(struct qp__prefixes *all, struct qp_err *err);
 void qp__prefixes_release(struct qp__prefixes *all);
 
-/* Finds the longest part of a history that is stored: *matched becomes the number of its messages,
- * *last the id of the last one. Reads what is new in the context: in a thread that may block. */
+/* Finds the longest part of a history that is stored, by the chains of its messages: *matched
+ * becomes the number of its messages, *last the id of the last one. Costs a few comparisons,
+ * however long the history is. Reads what is new in the context: in a thread that may block. */
+enum qp_rc qp__prefix_search(struct qp__prefixes *all, struct qp_context *context,
+                             const struct qp__prefix_hash *chains, size_t count, size_t *matched,
+                             struct qp_uuid *last, struct qp_err *err);
+/* The same for messages, which are hashed first. */
 enum qp_rc qp__prefix_find(struct qp__prefixes *all, struct qp_context *context,
                            struct qp_message *const *history, size_t count, size_t *matched,
                            struct qp_uuid *last, struct qp_err *err);
