@@ -12,7 +12,7 @@ void *qp__alloc0(size_t count, size_t size); /* zeroed; NULL when count * size o
 void *qp__realloc(void *p, size_t n);        /* p stays valid if NULL is returned */
 char *qp__strdup(const char *s);
 char *qp__strndup(const char *s, size_t n);
-char *qp__strf(const char *fmt, ...) QP_PRINTF(1, 2); /* what printf would write */
+char *qp__strf(const char *fmt, ...) QP_PRINTF(1, 2); /* formatted like printf */
 void qp__free(void *p);
 
 /* Returns free memory to the system if `bytes`, the amount just freed, is large enough. Otherwise

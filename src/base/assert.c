@@ -1,4 +1,4 @@
-/* assert.c - see assert.h. In checked builds it prints and aborts; nothing else does. */
+/* assert.c - see assert.h. Only checked builds print and abort. */
 #include "base/assert.h"
 
 #include <stdio.h>

@@ -1,11 +1,12 @@
-/* assert.h - checks of our own mistakes. A wrong input is not one: it gets an error code.
+/* assert.h - checks that find our own mistakes. Wrong input is not a mistake of ours: it gets an
+ * error code.
  *
  * QP_ASSERT(cond)  Checked builds only: debug builds, sanitizers, fuzzers, and the library that the
  *                  tests link. Prints the place and the condition, and aborts. A release does not
  *                  evaluate `cond`, so it must not have side effects.
  * QP_ENSURE(cond)  Also in a release, for cheap checks before data is written. Its value is that of
- *                  `cond`. A checked build aborts when it is false. In a release the caller stops
- *                  writing and returns QP_CORRUPT; the sentence begins with "internal error: ".
+ * `cond`. A checked build aborts if it is false. In a release the caller stops writing and returns
+ * QP_CORRUPT; the message begins with "internal error: ".
  *
  * QP_CHECKED is 0 or 1. A function that walks a whole structure is called in checked builds only,
  * by if (QP_CHECKED) qp__thing_invariants(...); a large structure only if qp__check_due. */

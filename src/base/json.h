@@ -102,8 +102,8 @@ enum qp_rc qp__field_time(const struct qp__place *at, const json_t *object, cons
 /* For functions that build a value: `value`, or NULL if `bad`, because memory ran out on the way.
  * Then the value is released. */
 json_t *qp__json_built(json_t *value, bool bad);
-/* Appends to an array and takes ownership of `item`. Returns the array, or NULL if one of them is
- * NULL or memory ran out. Then the array is released. */
+/* Appends `item` to an array, which owns it then. Returns the array. If one of them is NULL or
+ * memory runs out, the array is released and the result is NULL. */
 json_t *qp__json_push(json_t *array, json_t *item);
 
 /* Field writers. A NULL value means that memory ran out, and they return -1. They return 0 or -1

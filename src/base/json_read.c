@@ -28,7 +28,7 @@ enum cost {
   COST_MEMBER = 112, /* a key, and its share of the buckets */
 };
 
-/* A failure without a problem of the scan means that memory is out. */
+/* A failure while scan.problem is NULL means out of memory. */
 struct reader {
   struct qp__json_scan scan;
   struct qp__buf stack; /* keys with escapes of all open objects, then the token being read */
@@ -62,7 +62,7 @@ pop(struct reader *r, size_t mark)
     r->stack.data[mark] = 0;
 }
 
-/* Behind the opening quote. */
+/* After the opening quote. */
 static json_t *
 read_string(struct reader *r)
 {

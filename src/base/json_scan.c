@@ -66,7 +66,7 @@ add_character(struct qp__buf *out, unsigned c)
   (void)qp__buf_add(out, u, n);
 }
 
-/* Behind "\u". */
+/* After "\u". */
 static bool
 take_unicode(struct qp__json_scan *s, struct qp__buf *out)
 {
@@ -86,7 +86,7 @@ take_unicode(struct qp__json_scan *s, struct qp__buf *out)
   return true;
 }
 
-/* Behind a backslash. */
+/* After a backslash. */
 static bool
 take_escape(struct qp__json_scan *s, struct qp__buf *out)
 {
@@ -136,7 +136,7 @@ qp__json_scan_string(struct qp__json_scan *s, struct qp__buf *out)
 
 /* ---- numbers and words ---- */
 
-/* How many digits were passed. */
+/* Consumes digits; returns their number. */
 static size_t
 take_digits(struct qp__json_scan *s)
 {

@@ -4,8 +4,8 @@
  * Checked: syntax, escapes, halves of surrogate pairs, at most QP__JSON_DEPTH levels. Not checked:
  * UTF-8 (the caller checks it before), duplicate keys, and whether a number fits.
  *
- * The text may come in pieces: `refill` brings the next one, and a token may be split anywhere. A
- * function that returns false has set `problem`, and stands where the problem is. */
+ * The text may come in pieces: `refill` supplies the next one, and a token may be split anywhere. A
+ * function that returns false has set `problem`; `at` is the place of the problem. */
 #ifndef QP_BASE_JSON_SCAN_H
 #define QP_BASE_JSON_SCAN_H
 
@@ -19,7 +19,7 @@
 #define QP__JSON_DEPTH 512 /* deeper values are refused */
 
 struct qp__json_scan {
-  const char *at, *end; /* the text that was not passed yet, of this piece */
+  const char *at, *end; /* the rest of the present piece of text */
   /* Called when at == end: sets both for the next piece. False, or NULL: there is no more text. */
   bool (*refill)(struct qp__json_scan *s);
   const char *problem; /* why it is not valid JSON; NULL: no problem was found */
@@ -31,7 +31,7 @@ extern const char qp__json_too_deep[]; /* a `problem`, compared by its address *
 /* Sets the problem, unless there is one. Always false. */
 bool qp__json_scan_fail(struct qp__json_scan *s, const char *problem);
 
-/* The next byte, which is not passed; -1: the end of the text. */
+/* The next byte, without consuming it; -1: the end of the text. */
 static inline int
 qp__json_scan_look(struct qp__json_scan *s)
 {
@@ -40,7 +40,7 @@ qp__json_scan_look(struct qp__json_scan *s)
   return (unsigned char)*s->at;
 }
 
-/* The same behind white space, which is passed. */
+/* The same after white space, which is consumed. */
 static inline int
 qp__json_scan_peek(struct qp__json_scan *s)
 {
@@ -52,7 +52,7 @@ qp__json_scan_peek(struct qp__json_scan *s)
   }
 }
 
-/* Passes the next byte if it is `c`. */
+/* Consumes the next byte if it is `c`. */
 static inline bool
 qp__json_scan_take(struct qp__json_scan *s, char c)
 {
@@ -62,8 +62,8 @@ qp__json_scan_take(struct qp__json_scan *s, char c)
   return true;
 }
 
-/* The first byte from `p` on that does not stand for itself in a string: a quote, a backslash or a
- * control character; or `end`. */
+/* The first byte from `p` on that a string must escape: a quote, a backslash or a control
+ * character; or `end`. */
 static inline const char *
 qp__json_plain_end(const char *p, const char *end)
 {
@@ -74,8 +74,8 @@ qp__json_plain_end(const char *p, const char *end)
     uint64_t w = qp__word_at(p);
     uint64_t quote = w ^ '"' * ones;
     uint64_t slash = w ^ '\\' * ones;
-    /* A byte of x below k sets its top bit in (x - k) & ~x, where no lower byte borrowed first: so
-     * the lowest bit that is set is right. */
+    /* A byte of x that is below k sets its top bit in (x - k) & ~x. A borrow can set the bits of
+     * higher bytes wrongly, so only the lowest bit that is set counts. */
     uint64_t found =
         (((w - 0x20 * ones) & ~w) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & highs;
 
@@ -87,8 +87,8 @@ qp__json_plain_end(const char *p, const char *end)
   return p;
 }
 
-/* Passes the rest of a string behind its opening quote, if it has no escapes and ends in this piece
- * of the text; *text are its characters. False: use qp__json_scan_string(). */
+/* Consumes the rest of a string after its opening quote, if it has no escapes and ends in this
+ * piece of the text; *text receives its characters. False: use qp__json_scan_string(). */
 static inline bool
 qp__json_scan_plain(struct qp__json_scan *s, struct qp_bytes *text)
 {
@@ -102,15 +102,15 @@ qp__json_scan_plain(struct qp__json_scan *s, struct qp_bytes *text)
   return true;
 }
 
-/* Passes the rest of a string behind its opening quote. Appends its characters to `out` (NULL: they
- * are not needed), where a failure is remembered while scanning goes on. */
+/* Consumes the rest of a string after its opening quote. Appends its characters to `out` (NULL:
+ * they are not needed). The buffer remembers a failure; scanning continues. */
 bool qp__json_scan_string(struct qp__json_scan *s, struct qp__buf *out);
-/* Passes a number; *whole: it has neither a fraction nor an exponent. */
+/* Consumes a number; *whole: it has neither a fraction nor an exponent. */
 bool qp__json_scan_number(struct qp__json_scan *s, bool *whole);
-/* Passes true, false or null. */
+/* Consumes true, false or null. */
 bool qp__json_scan_word(struct qp__json_scan *s, const char *word);
 
-/* Passes an opening bracket, which was seen by peek. */
+/* Consumes an opening bracket, which peek returned. */
 static inline bool
 qp__json_scan_open(struct qp__json_scan *s)
 {
@@ -121,8 +121,8 @@ qp__json_scan_open(struct qp__json_scan *s)
   return true;
 }
 
-/* Whether one more element or member follows: behind the opening bracket (`first`) or behind a
- * value. Passes the comma, or else the closing bracket. False also after a problem. */
+/* Whether another element or member follows, after the opening bracket (`first`) or after a value.
+ * Consumes the comma or the closing bracket. False also if there is a problem. */
 static inline bool
 qp__json_scan_more(struct qp__json_scan *s, char closing, bool first)
 {
@@ -142,9 +142,9 @@ qp__json_scan_more(struct qp__json_scan *s, char closing, bool first)
   return true;
 }
 
-/* Passes the key of a member; appends it to `out` as qp__json_scan_string() does. */
+/* Consumes the key of a member; appends it to `out` as qp__json_scan_string() does. */
 bool qp__json_scan_key(struct qp__json_scan *s, struct qp__buf *out);
-/* Passes the colon behind a key. */
+/* Consumes the colon after a key. */
 static inline bool
 qp__json_scan_colon(struct qp__json_scan *s)
 {
@@ -154,7 +154,7 @@ qp__json_scan_colon(struct qp__json_scan *s)
   return true;
 }
 
-/* Passes a value of any kind. */
+/* Consumes a value of any kind. */
 bool qp__json_scan_skip(struct qp__json_scan *s);
 
 #endif

@@ -1,7 +1,7 @@
-/* list.h - doubly linked lists. A list is a pointer to its first element, and if needed one to its
- * last; all NULL is an empty list. The pointers and the two fields that link an element belong to
- * the owner, which names them: in a list of streams `prev` and `next`, in a list by the last use
- * `newer` and `older`. The macros evaluate their arguments more than once. */
+/* list.h - doubly linked lists. A list is a pointer to its first element and, if necessary, a
+ * pointer to its last; NULL: it is empty. The owner declares these pointers and the two fields that
+ * link an element, and names them: `prev` and `next` in a list of streams, `newer` and `older` in a
+ * list by last use. The macros evaluate their arguments more than once. */
 #ifndef QP_BASE_LIST_H
 #define QP_BASE_LIST_H
 

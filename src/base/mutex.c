@@ -19,10 +19,10 @@ qp__cond_init_mono(pthread_cond_t *cond)
 #if QP_CHECKED
 
 /* The mutexes that this thread has locked, the last one first. Ranks only rise, so the first has
- * the highest. A list, because recovery locks every context of a store. */
+ * the highest. It is a list, because a recovery locks every context of a store. */
 static _Thread_local struct qp__mutex *innermost;
 
-/* An address that no other thread that lives has. */
+/* An address that identifies this thread among all living threads. */
 static const void *
 self(void)
 {
@@ -78,8 +78,8 @@ qp__mutex_release(struct qp__mutex *m)
   QP_ASSERT(!busy);
 }
 
-/* Several contexts are locked by recovery and by changes of prompts, which have PROMPT locked: only
- * one thread at a time does that. */
+/* Only recovery and changes of prompts lock several contexts. Both have PROMPT locked, so only one
+ * thread does it at a time. */
 static void
 check_order(const struct qp__mutex *m)
 {
@@ -120,7 +120,7 @@ qp__mutex_wait(struct qp__mutex *m, pthread_cond_t *cond)
   int failed;
 
   leave(m);
-  check_order(m); /* it is locked again behind the others */
+  check_order(m); /* after the wait it is locked again, after the others */
   failed = pthread_cond_wait(cond, &m->mutex);
   QP_ASSERT(!failed);
   enter(m);

@@ -2,8 +2,8 @@
  * is a plain pthread mutex in a release.
  *
  * A thread takes mutexes in ascending order of their ranks (enum qp__rank), so that no two threads
- * wait for each other. A checked build asserts that at every lock, whether or not the threads meet.
- * A function that needs a lock begins with QP_ASSERT_HELD. */
+ * wait for each other. A checked build asserts the order at every lock, even if no other thread
+ * waits. A function that needs a lock begins with QP_ASSERT_HELD. */
 #ifndef QP_BASE_MUTEX_H
 #define QP_BASE_MUTEX_H
 
@@ -17,7 +17,7 @@ enum qp__rank {
   QP__RANK_NONE, /* its order is not checked */
   /* server */
   /* engine */
-  QP__RANK_QUEUES, /* turn/queue.h: whose queue is being changed */
+  QP__RANK_QUEUES, /* turn/queue.h: contexts whose queue is being changed */
   /* store */
   QP__RANK_USAGE_COUNT,     /* usage.h: one owner is counted at a time */
   QP__RANK_CATALOGUE_DB,    /* the catalogue's databases; opens contexts */
@@ -25,8 +25,8 @@ enum qp__rank {
   QP__RANK_CONTEXT_WRITE,   /* the only rank of which a thread may hold several: see mutex.c */
   QP__RANK_SESSION_WRITE,   /* one change of sessions at a time */
   QP__RANK_BUILD,           /* context_build.c: the failure of a worker */
-  QP__RANK_MIGRATE,         /* migrate_int.h: what workers found */
-  QP__RANK_FILES_BUILD,     /* files_build.c: what a build has written */
+  QP__RANK_MIGRATE,         /* migrate_int.h: results of workers */
+  QP__RANK_FILES_BUILD,     /* files_build.c: the state of a build */
   QP__RANK_STORE,           /* the table of contexts */
   QP__RANK_BLOB,            /* blobs that are being erased */
   QP__RANK_COMMITTER,       /* the queue of asynchronous saves */
@@ -63,8 +63,8 @@ struct qp__mutex {
   pthread_mutex_t mutex;
 #if QP_CHECKED
   enum qp__rank rank;
-  _Atomic(const void *) owner; /* what self() of the owner returned; NULL: not locked */
-  struct qp__mutex *outer;     /* what the owner locked before this one; owner only */
+  _Atomic(const void *) owner; /* self() of the owner; NULL: not locked */
+  struct qp__mutex *outer;     /* the one that the owner locked before it */
 #endif
 };
 

@@ -13,7 +13,7 @@
 
 _Static_assert(QP__SEAL_LINE == KEY_LEN + QP__SUM_LEN + sizeof(",\"\":\"\"") - 1, "seal.h");
 
-/* ---- the sum of a text without white space between tokens ---- */
+/* ---- the checksum of a text, ignoring white space between tokens ---- */
 
 static bool
 is_space(char c)

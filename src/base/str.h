@@ -11,7 +11,7 @@
 
 /* Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes are allowed. */
 bool qp__utf8_ok(const char *s, size_t n);
-/* The number of bytes of the character at s, where n > 0 bytes are; 0: it is not UTF-8. */
+/* The length of the first character of `text`, which has n > 0 bytes; 0: it is not UTF-8. */
 size_t qp__utf8_len(const char *text, size_t n);
 /* Whether UTF-8 text contains a control character of ASCII or Latin-1 (U+0080 to U+009F). */
 bool qp__has_control(const char *s);

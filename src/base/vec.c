@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-#define FIRST_BYTES 64 /* the first room is at least that large, or for one element */
+#define FIRST_BYTES 64 /* bytes of the first allocation, if an element is not larger */
 
 void *
 qp__vec_grow(void *items, size_t count, size_t *cap, size_t more, size_t size)

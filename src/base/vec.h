@@ -1,9 +1,8 @@
 /* vec.h - arrays that grow. An array is three fields or variables of its owner: the elements (NULL
- * at first), their `count`, and `cap`, how many there is room for (both size_t). The names are the
- * owner's.
+ * at first), their `count`, and `cap`, the number of elements that the memory can hold (both
+ * size_t). The owner chooses the names.
  *
- * A failure changes nothing: the elements are there as before. The macros evaluate their arguments
- * more than once. */
+ * A failure leaves the array unchanged. The macros evaluate their arguments more than once. */
 #ifndef QP_BASE_VEC_H
 #define QP_BASE_VEC_H
 
@@ -19,8 +18,7 @@
 #define qp__vec_push(items, count, cap, ...) \
   (qp__vec_reserve(items, count, cap, 1) && ((items)[(count)++] = (__VA_ARGS__), true))
 
-/* For the macros: `items`, or the same elements in larger memory. *cap is the number that there
- * is room for. */
+/* For the macros: `items`, or the same elements in larger memory; *cap is the new capacity. */
 void *qp__vec_grow(void *items, size_t count, size_t *cap, size_t more, size_t size);
 
 #endif

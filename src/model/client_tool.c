@@ -21,7 +21,7 @@ is_name(const char *name)
   return n && n <= NAME_MAX_LEN && !name[n];
 }
 
-/* Models are given an object of arguments, so the schema must describe one. */
+/* The arguments of a call are an object, so the schema must describe an object. */
 static enum qp_rc
 check_schema(const struct qp__place *at, const json_t *schema, struct qp_err *err)
 {

@@ -1,8 +1,8 @@
-/* client_tool.h - tools that a client runs itself: the model is offered them, a call of one waits
- * until the client submits its result (docs/tools.md).
+/* client_tool.h - tools that a client runs itself. They are offered to the model; a call waits
+ * until the client submits the result (docs/tools.md).
  *
- * A list of them is JSON, in "config.tools" of the metadata, and in "turn_tools" for the turn that
- * was begun with a list of its own, which then replaces the other:
+ * A list of tools is JSON. It is in "config.tools" of the metadata. A turn that was started with
+ * its own list has that in "turn_tools", and uses it instead:
  *   [{"name":"get_weather","description":"…","parameters":{JSON Schema of an object},
  *     "strict":false}] */
 #ifndef QP_MODEL_CLIENT_TOOL_H
@@ -18,7 +18,7 @@
 enum qp_rc qp__client_tools_check(const char *what, const json_t *tools, struct qp_err *err);
 /* The list for the present turn, or NULL. Borrowed. */
 const json_t *qp__client_tools_get(const struct qp__meta *m);
-/* NULL: none has that name. Borrowed. */
+/* NULL: no tool has that name. Borrowed. */
 const json_t *qp__client_tool_find(const json_t *tools, const char *name);
 
 #endif

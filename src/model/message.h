@@ -63,9 +63,9 @@ enum qp_rc qp__message_decode(const char *what, struct qp_bytes json, struct qp_
 enum qp_rc qp__messages_from_input(const json_t *root, struct qp_message **out, size_t max,
                                    size_t *count, struct qp_err *err);
 /* Messages in the form of OpenAI (tool_calls with "function", tool_call_id, image_url …) and of
- * Anthropic (blocks tool_use, tool_result, thinking, image with "source") in our form: *out is a
- * new array. A message with several tool results becomes several; one in our form is in it as it
- * is. */
+ * Anthropic (blocks tool_use, tool_result, thinking, image with "source") are converted to our
+ * form: *out is a new array. A message with several tool results becomes several messages; a
+ * message in our form is not changed. */
 enum qp_rc qp__message_translate(const json_t *root, json_t **out, struct qp_err *err);
 /* qp__message_decode of an object of at most QP__JSON_DEPTH levels; parts of it are shared. */
 enum qp_rc qp__message_from_value(const char *what, const json_t *root, struct qp_message **out,

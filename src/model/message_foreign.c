@@ -1,13 +1,13 @@
-/* message_foreign.c - messages of OpenAI's and Anthropic's APIs in our form.
+/* message_foreign.c - converts messages of OpenAI's and Anthropic's APIs to our form.
  *
  *   OpenAI     tool_calls[] {"id","type":"function","function":{"name","arguments":"…"}}
  *              role "tool" with "tool_call_id"; role "developer"
  *              parts image_url, input_text, output_text, input_image
  *   Anthropic  blocks tool_use, tool_result, thinking (with "thinking"), image (with "source")
  *
- * Calls in this form count as approved: the program that made them has run them. Unknown fields
- * stay as they are. A result becomes a message with the role tool. Results come first, in their
- * order, then the rest of the message. */
+ * Calls in this form count as approved: the program that sent them has run them. Unknown fields are
+ * kept. Each result becomes a message with the role "tool". These messages are first, in their
+ * order; the rest of the message follows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 #define WHAT "message"
 
-/* What a message is made of. */
+/* The parts of a message. */
 struct pieces {
   json_t *parts, *calls, *results;
 };
@@ -61,7 +61,7 @@ is_foreign(const json_t *root)
 
 /* ---- calls ---- */
 
-/* Arguments are JSON in a string; what is no JSON stays a string. */
+/* Arguments are JSON in a string; a string that is not JSON stays a string. */
 static json_t *
 read_arguments(const json_t *value)
 {
@@ -123,7 +123,7 @@ put_result(struct pieces *p, json_t *id, json_t *value, bool is_error, struct qp
 
 /* ---- parts ---- */
 
-/* A new value; NULL: no memory. */
+/* A new value; NULL: out of memory. */
 static json_t *
 image_of_source(const json_t *part)
 {
@@ -188,7 +188,7 @@ take_content(struct pieces *p, json_t *content, struct qp_err *err)
 
 /* ---- putting together ---- */
 
-/* The message without what was taken apart. NULL: no memory. */
+/* The message with the collected parts and calls instead of its own. NULL: out of memory. */
 static json_t *
 make_rest(const json_t *root, const struct pieces *p)
 {
@@ -208,7 +208,7 @@ make_rest(const json_t *root, const struct pieces *p)
   return qp__json_built(rest, bad);
 }
 
-/* A message of a result. `whole`: it stands for the whole input, and keeps its other fields. */
+/* The message of a result. `whole`: the input has nothing else, and its other fields are kept. */
 static json_t *
 make_result(const json_t *root, json_t *result, bool whole)
 {

@@ -5,7 +5,7 @@
  *     and with the right types; only qp__config_build creates one.
  * (2) No value (json_t) belongs to two metas, so that different threads may free them. While a meta
  *     is encoded, the tree that is written borrows its values and changes their reference counts;
- *     the check below makes sure that this is atomic. */
+ *     the #error below ensures that jansson counts references atomically. */
 #include "model/meta_int.h"
 
 #include <string.h>

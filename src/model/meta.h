@@ -70,7 +70,7 @@ enum qp_rc qp__meta_decode(const char *what, struct qp_bytes json, struct qp__me
 enum qp_rc qp__meta_encode(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err);
 /* The same with its checksum (base/seal.h): the content of metadata.json. */
 enum qp_rc qp__meta_seal(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err);
-/* Copies everything except the branches; the copy has none. */
+/* Copies everything except the branches; the copy has no branches. */
 enum qp_rc qp__meta_clone_head(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err);
 enum qp_rc qp__meta_clone(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err);
 void qp__meta_free(struct qp__meta *m);
@@ -98,7 +98,7 @@ enum qp_rc qp__meta_set_active(struct qp__meta *m, const char *name, struct qp_e
 enum qp_rc qp__meta_set_prompt(struct qp__meta *m, const char *name, const char *prompt_id,
                                struct qp_err *err);
 
-/* References to a prompt, in config and branches. drop returns whether there was a reference. */
+/* References to a prompt, in config and branches. drop returns whether it removed a reference. */
 bool qp__meta_uses_prompt(const struct qp__meta *m, const char *prompt_id);
 bool qp__meta_drop_prompt(struct qp__meta *m, const char *prompt_id);
 

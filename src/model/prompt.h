@@ -40,8 +40,8 @@ enum qp_rc qp__prompt_change(struct qp__stored_prompt *p, const struct qp_prompt
 struct qp_prompt qp__prompt_view(const struct qp__stored_prompt *p);
 void qp__prompt_free(struct qp__stored_prompt *p);
 
-/* The plain file of a prompt in the store, "prompts/{id}.json", and the id that a name in prompts/
- * has; false: it is not the name of a prompt file. */
+/* The path of a prompt's file in the store, "prompts/{id}.json", and the id of a file name in
+ * prompts/. False: it is not the name of a prompt file. */
 #define QP__PROMPT_DIR "prompts"
 #define QP__PROMPT_PATH (QP__PROMPT_ID_MAX + 32)
 void qp__prompt_path(char out[QP__PROMPT_PATH], const char *id);

@@ -70,8 +70,8 @@ struct qp__session_message {
 };
 
 /* Checks a message and appends its stored line with a newline to *out. The checksum is that of a
- * first line: a caller who knows the line before computes it again. Sets `title` and `time` of
- * *info. */
+ * first line: a caller that knows the line before it computes the checksum again. Sets `title` and
+ * `time` of *info. */
 enum qp_rc qp__session_message_encode(struct qp_bytes json, int64_t now, struct qp__buf *out,
                                       struct qp__session_message *info, struct qp_err *err);
 /* Checks a stored line: QP_INVALID if it is not a message. `all`: sets title and time too. */

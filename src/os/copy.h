@@ -7,8 +7,8 @@
 #include "os/os.h"
 
 /* Copies a file, or a directory with everything in it, to a path that must not exist; keeps the
- * times of the files. Symbolic links and special files are skipped. After a failure, what was
- * copied stays. Nothing is synced. */
+ * times of the files. Symbolic links and special files are skipped. After a failure, files that
+ * were copied stay. Nothing is synced. */
 int qp__copy(const struct qp__os *os, int from_dir, const char *from, int to_dir, const char *to);
 
 /* Whether two files have the same content. */

@@ -32,11 +32,11 @@ struct qp__os {
   /* Opens a directory by a path of the user, following links; `create`: creates the last
    * component. */
   int (*open_root)(void *self, const char *path, int create);
-  /* Stats such a path; a relative path starts at the directory `base`. */
+  /* Stats a path of the user; a relative path starts at the directory `base`. */
   int (*stat_root)(void *self, int base, const char *path, struct stat *st);
 
-  /* O_* flags as for open(2); O_CLOEXEC is always added. A pipe, a device or a socket in the place
-   * of a file is -ENOTSUP; opening it never blocks. */
+  /* O_* flags as for open(2); O_CLOEXEC is always added. -ENOTSUP: the path is a pipe, a device or
+   * a socket; opening it never blocks. */
   int (*openat)(void *self, int dirfd, const char *path, int flags, mode_t mode);
   int (*close)(void *self, int fd);
   ssize_t (*pread)(void *self, int fd, void *buf, size_t n, off_t off);
@@ -52,15 +52,15 @@ struct qp__os {
   /* The free space (0 also if no inode is free) and the total space of the file system. */
   int (*space)(void *self, int fd, uint64_t *room, uint64_t *total);
 
-  /* The parent of `path` is resolved by the rule above; the last component is not followed. fstatat
-   * also accepts ".". */
+  /* The parent of `path` is resolved as above; if the last component is a link, the call concerns
+   * the link itself. fstatat also accepts ".". */
   int (*fstatat)(void *self, int dirfd, const char *path, struct stat *st);
   int (*mkdirat)(void *self, int dirfd, const char *path, mode_t mode);
   int (*unlinkat)(void *self, int dirfd, const char *path, int flags); /* AT_REMOVEDIR */
   int (*renameat)(void *self, int olddir, const char *from, int newdir, const char *to,
                   unsigned flags);
   int (*listdir)(void *self, int dirfd, const char *path, qp__os_name *visit, void *arg);
-  /* Creates a hard link; the last component of `from` is not followed either. */
+  /* Creates a hard link; also to a link, if `from` is one. */
   int (*linkat)(void *self, int olddir, const char *from, int newdir, const char *to);
   /* Makes the empty file `to` share the blocks of `from` (reflink). Fails if the file system cannot
    * do that: the caller then copies the bytes. */

@@ -22,7 +22,7 @@
 struct victim {
   char id[QP_BLOB_ID];
   char path[QP_BLOB_ID + 8];
-  char temp[QP_BLOB_ID + 72]; /* where it is; "": in its place */
+  char temp[QP_BLOB_ID + 72]; /* where it was moved; "": it is in its place */
   atomic_bool stays;          /* something refers to it, or it was stored again */
 };
 
@@ -32,7 +32,7 @@ struct qp__doomed {
   size_t count;
 };
 
-/* ---- what a text refers to ---- */
+/* ---- references in a text ---- */
 
 /* Adds the ids of blobs that a text names to *out, each with a newline. */
 static enum qp_rc
@@ -58,7 +58,7 @@ collect(struct qp__buf *out, struct qp_bytes text, struct qp_err *err)
   return QP_OK;
 }
 
-/* Keeps those that a text names, however it does so. */
+/* Marks the blobs whose ids occur in a text, in any form, as used. */
 static void
 keep_named(struct qp__doomed *d, struct qp_bytes text)
 {
@@ -86,7 +86,8 @@ look_at(struct reader *r, struct qp_bytes text)
   return QP_OK;
 }
 
-/* All messages of a context, in the trash or out of reach too, and its metadata. */
+/* Reads all messages of a context, also those in the trash and those that no branch reaches, and
+ * its metadata. */
 static enum qp_rc
 read_context(struct reader *r, const struct qp_uuid *id, void *driver, struct qp__tree *tree,
              uint32_t count)
@@ -187,7 +188,7 @@ read_other(struct reader *r, const struct qp_uuid *id)
   return rc;
 }
 
-/* Keeps all that something in the store names. */
+/* Marks all blobs as used that anything in the store refers to. */
 static enum qp_rc
 read_all(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
 {
@@ -222,7 +223,7 @@ move(struct qp_store *s, const char *from, const char *to, struct qp_err *err)
   return qp__commit_one(s, &change, err);
 }
 
-/* Moves away those that nothing names. */
+/* Moves away the blobs that nothing refers to. */
 static enum qp_rc
 move_away(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
 {
@@ -303,7 +304,7 @@ erase(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
     rc = move_away(s, d, err);
   if (!rc)
     rc = read_all(s, d, err);
-  qp__mutex_lock(&s->blob_lock); /* from here on who stores one of them makes a new file */
+  qp__mutex_lock(&s->blob_lock); /* from here on, storing one of them creates a new file */
   for (struct qp__doomed **at = &s->doomed; *at; at = &(*at)->next)
     if (*at == d) {
       *at = d->next;
@@ -340,7 +341,8 @@ qp__blobs_erase(struct qp_store *s, struct qp_bytes ids, struct qp_err *err)
   d.next = s->doomed;
   s->doomed = &d; /* cppcheck-suppress autoVariables; erase() clears it again */
   qp__mutex_unlock(&s->blob_lock);
-  (void)pthread_rwlock_wrlock(&s->import_lock); /* who has stored blobs and no message yet */
+  /* Waits for imports that have stored blobs, but no message that refers to them yet. */
+  (void)pthread_rwlock_wrlock(&s->import_lock);
   (void)pthread_rwlock_unlock(&s->import_lock);
   rc = erase(s, &d, err);
   qp__free(d.v);

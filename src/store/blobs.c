@@ -12,7 +12,7 @@
 #define DIR "blobs"
 #define PATH_LEN (sizeof(DIR) + QP_BLOB_ID)
 #define BATCH_MAX 256                 /* blobs in one commit … */
-#define BATCH_BYTES ((size_t)4 << 20) /* … and about so many bytes */
+#define BATCH_BYTES ((size_t)4 << 20) /* … and about this many bytes */
 
 static void
 path_of(const char *id, char out[PATH_LEN])
@@ -20,7 +20,7 @@ path_of(const char *id, char out[PATH_LEN])
   (void)snprintf(out, PATH_LEN, DIR "/%s", id);
 }
 
-/* Appends the blob to *out. QP_CORRUPT: its bytes are not those that its name says. */
+/* Appends the blob to *out. QP_CORRUPT: its bytes do not match its name. */
 static enum qp_rc
 read_blob(struct qp_store *s, const char *id, struct qp__buf *out, struct qp_err *err)
 {
@@ -61,7 +61,7 @@ find_blob(struct qp_store *s, const char *id, uint64_t len, struct qp_err *err)
   return rc == QP_CORRUPT ? QP_NOTFOUND : rc;
 }
 
-/* Blobs on their way into one commit. */
+/* Blobs for one commit. */
 struct batch {
   struct qp__driver_change changes[BATCH_MAX];
   char paths[BATCH_MAX][PATH_LEN];

@@ -9,22 +9,23 @@ struct qp__blob_in {
   struct qp_bytes bytes;
 };
 
-/* Stores those that are not there yet, many in one commit. When it fails some may be there. */
+/* Stores the blobs that are not stored yet, many in one commit. After a failure some may be
+ * stored. */
 enum qp_rc qp__blobs_put(struct qp_store *s, const struct qp__blob_in *blobs, size_t n,
                          struct qp_err *err);
 
 /* ---- erasing ---- */
 
-/* Adds the ids of the blobs that a context's or session's messages refer to, a line each. The
+/* Adds the ids of the blobs that the messages of a context or session refer to, one per line. The
  * context is claimed. */
 enum qp_rc qp__blobs_of_context(struct qp_store *s, const struct qp_uuid *id, struct qp__buf *out,
                                 struct qp_err *err);
 enum qp_rc qp__blobs_of_session(struct qp_store *s, const char *id, struct qp__buf *out,
                                 struct qp_err *err);
-/* Overwrites and removes those of them that nothing in the store refers to. Reads everything; holds
- * no lock meanwhile. */
+/* Overwrites and removes the blobs of this list that nothing in the store refers to. Reads all data
+ * of the store, without a lock. */
 enum qp_rc qp__blobs_erase(struct qp_store *s, struct qp_bytes ids, struct qp_err *err);
-/* This blob is stored now: if it is being erased, it stays. */
+/* Called when a blob is stored: an erasure that is running keeps it. */
 void qp__blob_keep(struct qp_store *s, const char *id);
 
 /* Compares every blob with its name; reports foreign files beside them. */

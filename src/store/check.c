@@ -38,9 +38,9 @@ struct checking {
   struct qp__image image;
   void *driver;
   bool meta_changed;
-  bool again;    /* a repair left something for another round … */
-  bool distrust; /* … in which messages count more than the index */
-  /* of a check without repair: what is not reported yet */
+  bool again;    /* a repair needs another round … */
+  bool distrust; /* … in which messages are preferred to the index */
+  /* of a check without repair: problems that are not reported yet */
   struct held *held;
   size_t held_count;
   size_t held_cap;
@@ -344,7 +344,7 @@ save_meta(struct checking *k, struct qp_err *err)
 
 /* ---- a context in an old format ---- */
 
-/* Where it lies, as a path in a problem. */
+/* Its path, for reports; NULL: it does not exist in an old format. */
 static const char *
 old_path(struct checking *k, struct qp__old_place *place)
 {
@@ -363,7 +363,8 @@ tell_of_old(struct checking *k, const char *path, const char *cause)
                      cause ? cause : "in an old format; convert it with 'quipu migrate'");
 }
 
-/* Every message was converted when it was loaded: those that could not be are known. */
+/* Every message was converted when the context was loaded, so those that cannot be read are
+ * known. */
 static void
 check_old(struct checking *k)
 {
@@ -557,7 +558,7 @@ visit_context(void *arg, const struct qp_uuid *id)
 }
 
 /* A prompt with a wrong checksum. Valid content counts. If it is not valid, for the reason `cause`,
- * one changed byte can be found. *told: that was done, or was reported. */
+ * one changed byte can be found. *told: it was restored or reported. */
 static enum qp_rc
 report_checksum(struct checking *k, const char *id, const char *path, const char *cause, bool *told)
 {

@@ -2,20 +2,20 @@
  *
  * The front (store/context/, store/session/, store/catalogue/, …) keeps contexts in memory, checks
  * input, orders writers and answers readers. A driver stores bytes: it makes lists of changes
- * durable, returns what was stored, and knows nothing of callers. docs/writing-a-driver.md explains
- * the contract to a newcomer; the tests in tests/conformance check it on every driver.
+ * durable and returns the stored bytes. It does not know the callers. docs/writing-a-driver.md
+ * explains the contract to a newcomer; the tests in tests/conformance check it on every driver.
  *
- * struct qp__driver is the core: every driver implements all of it. What only some drivers can do
- * is a capability: a struct of functions of its own, which a driver offers or leaves NULL. The
- * comment of each capability says what the front does without it. Where a user asked for something
- * that the driver cannot do, the answer is the sentence of qp__store_lacks().
+ * struct qp__driver is the core: every driver implements all of it. Functions that only some
+ * drivers have are a capability: a separate struct of functions, or NULL. The comment of each
+ * capability says what the front does without it. If a user asks for something that the driver
+ * cannot do, the call fails with qp__store_lacks().
  *
  * Rules for all functions:
- * - `self` is what open() returned. `context` is a handle that context_load() returned.
+ * - `self` is the result of open(), `context` a handle from context_load().
  * - Any thread may call any function at any time between open() and close(), also the same function
  *   several times at once. Exceptions are stated at the function.
- * - On failure outputs are unchanged, nothing is stored, and *err has the sentence. Any function
- *   may fail with QP_NOMEM and QP_IO. Other codes have the meaning that is stated at the function.
+ * - On failure outputs are unchanged, nothing is stored, and *err has the message. Any function may
+ *   fail with QP_NOMEM and QP_IO. The other codes of a function are listed in its comment.
  * - A visitor may call the driver. When it returns an error, the listing ends with that code. */
 #ifndef QP_STORE_DRIVER_H
 #define QP_STORE_DRIVER_H
@@ -35,7 +35,7 @@ enum qp__driver_change_kind {
   QP__CHANGE_HEAD,    /* the head of `branch` is `id` (no id: the branch is empty) */
   QP__CHANGE_RENAME,  /* `branch` is renamed to `to` */
   QP__CHANGE_DROP,    /* `branch` is deleted; its messages stay */
-  QP__CHANGE_STATUS,  /* message `id` has `status`; LIVE: it is at its usual place */
+  QP__CHANGE_STATUS,  /* message `id` has `status`; LIVE: its content is in its usual place */
   QP__CHANGE_TRASH,   /* message `id` moves to the trash, time `at`; `bytes` is its content if it
                          is packed, otherwise empty */
   QP__CHANGE_UNTRASH, /* message `id` moves from the trash to its usual place */
@@ -48,9 +48,9 @@ enum qp__driver_change_kind {
   QP__CHANGE_FILE_PUT,    /* the file `path` holds exactly `bytes` */
   QP__CHANGE_FILE_APPEND, /* `bytes` are written at `offset` of `path`, which is its end; with `cut`
                            * everything behind `offset` is removed first. Creates the file. */
-  QP__CHANGE_FILE_RENAME, /* the file `path` is renamed to `to`. The front promises: since the store
-                           * was opened it wrote no `to` before, and writes no `path` afterwards, so
-                           * that a journal may repeat the rename. */
+  QP__CHANGE_FILE_RENAME, /* the file `path` is renamed to `to`. The front promises that since the
+                           * store was opened it has not written `to`, and that it will not write
+                           * `path` again: so a journal may repeat the rename. */
   QP__CHANGE_FILE_DROP,   /* the file `path` is deleted, if it exists */
 };
 
@@ -73,22 +73,22 @@ struct qp__driver_change {
   struct qp_uuid parent; /* of a message */
   enum qp_message_status status;
   int64_t at;
-  const struct qp__entry *entry; /* of a message: all but its place in the tree */
+  const struct qp__entry *entry; /* of a message: everything except its place in the tree */
   const char *dir;               /* of a message: the directory that entry->dir stands for */
   struct qp_bytes bytes;         /* stored form of a message or metadata; of a file */
   const char *path;              /* of a plain file */
   uint64_t offset;               /* in it */
   bool cut;
-  bool running; /* of metadata: its state is one in which a turn runs */
+  bool running; /* of metadata: a turn is running */
   /* For struct qp__driver_catalogue, in one change of each context whose row the commit changes. */
   const struct qp__driver_row *row; /* or NULL */
-  /* When set, prepare() calls it first, perhaps in another thread: it sets `bytes` and the entry,
+  /* Or NULL. prepare() calls it first, possibly in another thread: it sets `bytes` and the entry,
    * or rc. So a batch is encoded while its files are being written. */
   void (*make)(struct qp__driver_change *change);
   void *make_arg;
   /* set by prepare() */
   void *prepared; /* the driver's */
-  enum qp_rc rc;  /* why it could not be prepared */
+  enum qp_rc rc;  /* the reason if it could not be prepared */
   struct qp_err err;
 };
 
@@ -100,7 +100,8 @@ typedef void qp__store_publish(void *arg);
 
 /* ---- problems ---- */
 
-/* What loading or checking a context found; `harmless` and `repaired` as in struct qp_problem. */
+/* The problems that loading or checking a context found; `harmless` and `repaired` as in struct
+ * qp_problem. */
 struct qp__problems {
   qp_problem_visit *visit; /* or NULL */
   void *arg;
@@ -114,8 +115,8 @@ struct qp__problems {
   const struct qp__log *log; /* also gets each problem, as a warning; or NULL */
   struct qp_err disk;        /* the first input or output error; rc QP_OK: no error */
 };
-/* Remembers an input or output error: what cannot be read for that reason is not known to be
- * damaged. False: it must end the check, because a repair would write on what it guesses. */
+/* Remembers an input or output error: data that cannot be read may still be intact. False: the
+ * check must end, because a repair would overwrite it. */
 bool qp__problem_io(struct qp__problems *p, enum qp_rc rc, const struct qp_err *cause);
 /* `path` is relative to the context's directory, or begins with "contexts/" or "conversations/";
  * without a context it is relative to the data directory. */
@@ -125,9 +126,8 @@ void qp__report_problem(struct qp__problems *p, enum qp_problem_kind kind,
 
 /* ---- capabilities ---- */
 
-/* Preparing: the part of a commit that needs no place in the order, done before the caller takes
- * its locks. Without it: the front calls `make` of each change itself, and stage() does the
- * rest. */
+/* Preparing: the part of a commit that does not depend on the order of commits. Without it: the
+ * front calls `make` of each change itself, and stage() does the rest. */
 struct qp__driver_ahead {
   /* For many changes at once. A change that fails has its rc and err set and must not be staged.
    * Every prepared change is staged or discarded. */
@@ -148,9 +148,9 @@ struct qp__driver_fold {
   void (*abort)(void *self, void *context); /* undoes start */
 };
 
-/* How the messages of a context are stored. */
+/* How the messages of a context shall be stored. */
 enum qp__packing {
-  QP__PACKING_OLD,  /* those that have a file of their own and are older than `before`: by month */
+  QP__PACKING_OLD,  /* messages with their own file older than `before`: a pack per month */
   QP__PACKING_ALL,  /* all of them in one pack */
   QP__PACKING_NONE, /* each in its own file */
 };
@@ -170,9 +170,9 @@ struct qp__driver_pack {
 
 /* Purging: deleting messages for good. Without it: gc fails with qp__store_lacks(). */
 struct qp__driver_gc {
-  /* Deletes the messages whose slots are set in `gone`, none of which is the parent of a message
-   * that stays. Also deletes what earlier operations left over, and counts only that. The caller
-   * has claimed the context; `image` as for repack. Atomic. */
+  /* Deletes the messages whose slots are set in `gone`; none of them is the parent of a message
+   * that stays. Also deletes leftovers of earlier operations, and counts only these in *out. The
+   * caller has claimed the context; `image` as for repack. Atomic. */
   enum qp_rc (*purge)(void *self, void *context, struct qp__image *image, const bool *gone,
                       bool dry_run, struct qp_gc_report *out, struct qp_err *err);
 };
@@ -192,10 +192,11 @@ struct qp__driver_build {
    * the trash. */
   enum qp_rc (*reserve)(void *self, void *build, const char *dir, size_t n, struct qp_err *err);
   /* Called by several threads, at most once per `number`: not for a message whose content is lost.
-   * Numbers are the slots of the tree. Appends to `back` (may be NULL) what can be read of the message then. */
+   * Numbers are the slots of the tree. Appends the bytes of the message, read back, to `back` (may
+   * be NULL). */
   enum qp_rc (*put)(void *self, void *build, size_t number, const struct qp_uuid *id,
                     struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
-  /* A name below tmp/ for a file that the caller writes and the commit moves; finish() makes it
+  /* A name below tmp/ for a file that the caller writes and commit() moves; finish() makes the file
    * durable. NULL in a driver without struct qp__driver_directory. */
   enum qp_rc (*temp)(void *self, void *build, char out[64], struct qp_err *err);
   /* A plain file of the context. NULL: the caller gives it to commit() among the puts. */
@@ -235,7 +236,7 @@ struct qp__driver_old {
   /* Turns a claimed context back: it is deleted, and `from` (a durable file below tmp/, or the
    * backup) becomes contexts/{id}.json, or contexts/{id} when it is a directory. Atomic. */
   enum qp_rc (*revert)(void *self, const struct qp_uuid *id, const char *from, struct qp_err *err);
-  /* Migrates a context of the store that is in an old format; any other one is left as it is. */
+  /* Migrates a context of the store that is in an old format; does nothing for other contexts. */
   enum qp_rc (*migrate)(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
   /* Migrates a context of `from` that is in an old format into another store. *already: that has
    * it, by such a call. QP_EXISTS: it has another context of this id. */
@@ -247,15 +248,15 @@ struct qp__driver_old {
  * are stored (a failed sync, a lost connection) such a driver refuses all writes: it is stopped.
  * Without it: every failed commit is known not to be stored, and the front continues. */
 struct qp__driver_recovery {
-  /* QP_OK: a write would be accepted now; else why not. */
+  /* QP_OK: a write would be accepted now; otherwise the reason why not. */
   enum qp_rc (*check_writes)(void *self, struct qp_err *err);
   bool (*is_stopped)(void *self);
   /* Asks whether what stores the data is there and takes writes, or NULL: that is known. May take a
    * moment. */
   enum qp_rc (*probe)(void *self, struct qp_err *err);
   /* Decides for each uncertain commit, in their order, whether it is stored; all commits after the
-   * first lost one are lost too. May be tried again. Called with the write locks of all contexts.
-   * Writes fail until resume(). */
+   * first lost one are lost too. Can be tried again after a failure. Called with the write locks of
+   * all contexts. Writes fail until resume(). */
   enum qp_rc (*mend)(void *self, struct qp_err *err);
   /* Before resume(): `context` gets the state of `fresh`, a handle loaded after mend(); `fresh` is
    * freed. */
@@ -271,9 +272,9 @@ struct qp__driver_held {
   /* Tries to apply them. Only called when the context is not in memory. */
   enum qp_rc (*release)(void *self, const struct qp_uuid *id, struct qp_err *err);
   /* The same for the plain file of a prompt, session or blob. Reading or changing it tries to apply
-   * what waits, and fails until that is done. */
+   * the held commits first, and fails until that succeeds. */
   bool (*file)(void *self, const char *path);
-  unsigned (*file_releases)(void *self); /* how often that was done since open() */
+  unsigned (*file_releases)(void *self); /* how often that succeeded since open() */
 };
 
 /* Erasing: deleted text is overwritten wherever it was. Without it: erasing is the same as
@@ -282,8 +283,8 @@ struct qp__driver_erase {
   /* context_delete() that also overwrites the files and removes copies that repairs kept. Fails if
    * one of them cannot be removed. */
   enum qp_rc (*context)(void *self, const struct qp_uuid *id, struct qp_err *err);
-  /* Returns when nothing that was deleted before the call is in any file but the front's own (the
-   * catalogue), durably. */
+  /* Returns when no file, except those of the front (the catalogue), contains anything that was
+   * deleted before the call; durable. */
   enum qp_rc (*scrub)(void *self, struct qp_err *err);
   /* Overwrites plain files that nothing uses and removes them. */
   enum qp_rc (*wipe)(void *self, const char *const *paths, size_t n, struct qp_err *err);
@@ -301,8 +302,8 @@ struct qp__driver_salvage {
   /* Appends the bytes of another copy that has the entry's size and hash. QP_NOTFOUND. */
   enum qp_rc (*find)(void *self, void *context, const struct qp__tree *tree,
                      const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
-  /* Before a repair writes `content`, that of a message: another message that is in its place is
-   * kept elsewhere, and *rescued is set. */
+  /* Before a repair writes the `content` of a message: if another message is in its place, that is
+   * copied elsewhere, and *rescued is set. */
   enum qp_rc (*rescue)(void *self, void *context, const struct qp__tree *tree,
                        const struct qp__entry *entry, struct qp_bytes content, bool *rescued,
                        struct qp_err *err);
@@ -313,16 +314,16 @@ struct qp__driver_salvage {
 struct qp__driver_process {
   /* Other processes that find the store in use report this URL. */
   enum qp_rc (*announce)(void *self, const char *url, struct qp_err *err);
-  /* An engine starts (open) or has ended with every turn at rest. *left: the last engine did not
-   * end so, and contexts may be in the middle of a turn. */
+  /* An engine starts (`open`), or it ends after all its turns have ended. *left: the last engine
+   * was interrupted, and contexts may be in the middle of a turn. */
   enum qp_rc (*mark_turns)(void *self, bool open, bool *left, struct qp_err *err);
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err); /* empties the journal */
 };
 
 /* Several servers: processes that share a store. A server that has joined holds what it opens: as
  * long as it holds a context no other server can open it, so the front may answer from memory.
- * docs/ARCHITECTURE.md, "The lease protocol", has the rules. Without it: the store has one writing
- * process, which sees to that by itself. */
+ * docs/ARCHITECTURE.md, "The lease protocol", has the rules. Without it: the store has only one
+ * writing process. */
 struct qp__driver_lease {
   /* Joins. From then on context_load() fails with QP_BUSY for what another live server holds. */
   enum qp_rc (*join)(void *self, int64_t lease_ms, const struct qp__lease_watch *watch,
@@ -331,7 +332,7 @@ struct qp__driver_lease {
   enum qp_rc (*announce)(void *self, const char *address, struct qp_err *err);
   /* Until when, by os->mono_ms, no other server can hold what this one holds. 0: not joined. */
   int64_t (*valid_until)(void *self);
-  /* Holds something that is no context. QP_BUSY: another live server holds it. */
+  /* Holds something that is not a context. QP_BUSY: another live server holds it. */
   enum qp_rc (*take)(void *self, const struct qp_uuid *id, struct qp_err *err);
   /* Gives a context up. No handle of it exists. */
   enum qp_rc (*give)(void *self, const struct qp_uuid *id, struct qp_err *err);
@@ -450,7 +451,7 @@ typedef enum qp_rc qp__file_visit(void *arg, const char *name, bool regular);
 struct qp__driver {
   size_t size;        /* sizeof(struct qp__driver) that the driver was built with */
   const char *scheme; /* "file", "memory" */
-  /* What to use in the place of capabilities that have no meaning there; ends the sentence of
+  /* What users of this driver should use instead of missing capabilities: the end of the message of
    * qp__store_lacks(). Or NULL. */
   const char *instead;
 
@@ -467,8 +468,8 @@ struct qp__driver {
 
   /* ---- contexts ---- */
 
-  /* Visits every context once, in any order. Those that are created or deleted meanwhile may be
-   * visited or not. */
+  /* Visits every context once, in any order. Contexts that are created or deleted meanwhile may be
+   * missing. */
   enum qp_rc (*context_list)(void *self, qp_context_visit *visit, void *arg, struct qp_err *err);
   /* Fills an initialised image with metadata, tree and heads as of the last commit, and returns the
    * driver's handle of the context, which the changes of this context name. Damage that could be
@@ -479,9 +480,9 @@ struct qp__driver {
                              struct qp__problems *problems, void **out, struct qp_err *err);
   void (*context_free)(void *self, void *context);
   /* Appends the stored metadata alone to `meta`, unless that is NULL: cheaper than a load.
-   * QP_NOTFOUND. `stamp` (may be NULL) is set to something that changes whenever metadata or index
-   * of the context change, without reading them; all zeros when that is not known. With `meta` NULL
-   * it does not fail. */
+   * QP_NOTFOUND. `stamp` (may be NULL) receives a value that changes whenever the metadata or the
+   * index of the context changes, found without reading them; zeros: unknown. With `meta` NULL the
+   * call does not fail. */
   enum qp_rc (*context_peek)(void *self, const struct qp_uuid *id, struct qp__buf *meta,
                              uint8_t stamp[16], struct qp_err *err);
   /* Creates a context with this metadata, one empty branch "main" and no message. Durable and
@@ -511,10 +512,10 @@ struct qp__driver {
   /* ---- reading ---- */
 
   /* Appends the stored bytes of a message, unchanged. The front compares them with the entry's
-   * hash. QP_NOTFOUND; QP_CORRUPT: there is something else in its place. */
+   * hash. QP_NOTFOUND; QP_CORRUPT: something else is in its place. */
   enum qp_rc (*read)(void *self, void *context, const struct qp__tree *tree,
                      const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
-  /* Plain files. All three see what is committed, and perhaps the beginning of an append that is
+  /* Plain files. All three see the committed state, and possibly the beginning of an append that is
    * being committed. file_read appends `n` bytes from `offset` on, fewer only at the end of the
    * file. QP_NOTFOUND, QP_CORRUPT (not a plain file). */
   enum qp_rc (*file_read)(void *self, const char *path, uint64_t offset, size_t n,
@@ -523,9 +524,9 @@ struct qp__driver {
   /* Visits the names in a directory, in any order; a missing directory is empty. */
   enum qp_rc (*file_list)(void *self, const char *dir, qp__file_visit *visit, void *arg,
                           struct qp_err *err);
-  /* Searches for what the front cannot see: data without an entry, foreign files. Without a context
-   * (NULL, and no image) for what belongs to no context. The front itself checks every message,
-   * prompt, session and event. */
+  /* Searches for problems that the front cannot see: data without an entry, foreign files. Without
+   * a context (NULL, and no image): for data that belongs to no context. The front itself checks
+   * every message, prompt, session and event. */
   enum qp_rc (*check)(void *self, void *context, struct qp__image *image,
                       struct qp__problems *problems, struct qp_err *err);
   /* Fills *out, which is all 0. */
@@ -561,7 +562,7 @@ extern const struct qp__driver *const qp__drivers[];
 /* ---- for drivers ---- */
 
 /* The stored form of a message that has id, parent and time, and a newline, in *text; its entry has
- * everything but its directory and its place in the tree. QP_TOOBIG: over `max` bytes. */
+ * everything except its directory and its place in the tree. QP_TOOBIG: over `max` bytes. */
 enum qp_rc qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
                                   struct qp__entry *entry, struct qp_err *err);
 

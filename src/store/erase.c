@@ -31,7 +31,7 @@ has_files(const struct qp_store *s)
   return s->root >= 0 && s->driver->erase;
 }
 
-/* Makes the file, or adds to it; durable but for its name. */
+/* Creates the file, or adds to it; its content is durable, its name not yet. */
 static int
 write_marker(struct qp_store *s, int root, const char *path, struct qp_bytes blobs, bool *again)
 {
@@ -43,7 +43,7 @@ write_marker(struct qp_store *s, int root, const char *path, struct qp_bytes blo
   if (*again)
     fd = qp__open(s->os, root, path, O_WRONLY | O_NOFOLLOW, 0);
   sys = fd < 0 ? fd : s->os->fstat(s->os->self, fd, &st);
-  if (!sys && blobs.len) /* half a line that a crash left is cut off */
+  if (!sys && blobs.len) /* overwrites half a line that a crash left */
     sys = qp__write_at(s->os, fd, blobs.data, blobs.len, st.st_size - st.st_size % QP_BLOB_ID);
   if (!sys)
     sys = qp__fsync(s->os, fd);
@@ -74,7 +74,7 @@ qp__erase_begin(struct qp_store *s, const char *name, struct qp_bytes blobs, boo
   return sys ? qp__fail_sys(err, sys, "cannot sync '" DIR "'") : QP_OK;
 }
 
-/* The blobs that a file names go. */
+/* Erases the blobs that a marker lists. */
 static enum qp_rc
 clean_blobs(struct qp_store *s, const char *name, struct qp_err *err)
 {
@@ -92,8 +92,8 @@ clean_blobs(struct qp_store *s, const char *name, struct qp_err *err)
   return rc;
 }
 
-/* Step 3 without blobs and the end. The index of sessions is first: it is rewritten through the
- * journal. */
+/* Step 3 without the blobs and without removing the marker. The index of sessions is first: it is
+ * rewritten through the journal. */
 static enum qp_rc
 clean(struct qp_store *s, struct qp_err *err)
 {

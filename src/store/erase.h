@@ -19,14 +19,15 @@
 
 #define QP__ERASE_NAME 48 /* of the file, without ".erase" */
 
-/* Step 1. *again: the file was there, from an attempt that was not completed; `blobs` are added. */
+/* Step 1. *again: the file existed, from an attempt that was not completed; `blobs` are added to
+ * it. */
 enum qp_rc qp__erase_begin(struct qp_store *s, const char *name, struct qp_bytes blobs, bool *again,
                            struct qp_err *err);
-/* After step 2 has ended with `deleted`: step 3, or the answer to the caller. That there was
- * nothing to delete is fine when the attempt before has deleted it. */
+/* After step 2 has ended with `deleted`: step 3. Returns the result for the caller. QP_NOTFOUND in
+ * step 2 is not a failure if an earlier attempt has deleted it. */
 enum qp_rc qp__erase_end(struct qp_store *s, const char *name, bool again, enum qp_rc deleted,
                          struct qp_err *err);
-/* At the start of a writer. What cannot be done is logged, and done by the next start. */
+/* At the start of a writer. A failure is logged; the next start tries again. */
 void qp__erase_resume(struct qp_store *s);
 
 #endif

@@ -19,7 +19,7 @@ qp__lease_joined(const struct qp_store *s)
   return s->driver->lease && s->driver->lease->valid_until(s->self) != 0;
 }
 
-/* ---- what the driver tells ---- */
+/* ---- calls from the driver ---- */
 
 /* In a thread of the driver. Contexts that are being loaded at this moment see the new count. */
 static void

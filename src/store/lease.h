@@ -11,8 +11,9 @@
 #include "quipu.h"
 
 struct qp__lease_watch {
-  /* This server lost all that it held, for example because it was stopped for too long. Called by a
-   * thread of the driver, before it joins again. What is in memory may be outdated. */
+  /* This server lost everything that it held, for example because it was stopped for too long.
+   * Called by a thread of the driver, before it joins again. The state in memory may be
+   * outdated. */
   void (*lost)(void *arg);
   /* A context that a server left behind in the middle of a turn. Called by the same thread, again
    * and again until some server has opened it; and by the thread that opens it. */
@@ -27,7 +28,7 @@ struct qp__lease_holder {
 };
 struct qp__lease_stats {
   uint64_t taken;      /* leases that this server took */
-  uint64_t taken_over; /* of these, contexts of servers that were gone */
+  uint64_t taken_over; /* of these, contexts of servers that had ended */
   uint64_t lost;       /* how often this server lost what it held */
   int64_t late_ms;     /* how long the newest extension of the lease took */
   uint64_t errors;     /* extensions and looks at other servers that failed */
@@ -45,7 +46,7 @@ struct qp__lease_stats {
   int64_t lag_ms;      /* of the one that is furthest behind */
 };
 
-/* Stands for everything that belongs to no context and that one server keeps in memory: sessions,
+/* The id for everything that belongs to no context and that one server keeps in memory: sessions,
  * and changes of prompts. */
 extern const struct qp_uuid qp__lease_common;
 
@@ -55,15 +56,17 @@ extern const struct qp_uuid qp__lease_common;
 bool qp__lease_joined(const struct qp_store *s);
 /* To be called once, before contexts are opened. */
 enum qp_rc qp__lease_join(struct qp_store *s, int64_t lease_ms, struct qp_err *err);
-/* Who is told, in the thread of the driver: `lost` after the contexts in memory were retired. The
- * engine and the server each have one; NULL removes. Waits for a call that is under way. */
+/* Sets the callbacks of the engine or the server; NULL removes them. They are called in the thread
+ * of the driver, `lost` after the contexts in memory were retired. Waits for a call that is under
+ * way. */
 void qp__lease_watch(struct qp_store *s, enum qp__lease_role role,
                      const struct qp__lease_watch *watch);
 
 /* Whether what this server holds may be used now: no other server can have taken it over. Takes no
- * lock and asks nobody. */
+ * lock and sends no query. */
 bool qp__lease_valid(const struct qp_store *s);
-/* Waits for that for a moment (QP__LEASE_PATIENCE_MS). QP_BUSY: the database cannot be reached. */
+/* Waits until that is true, at most QP__LEASE_PATIENCE_MS. QP_BUSY: the database cannot be
+ * reached. */
 enum qp_rc qp__lease_wait(const struct qp_store *s, struct qp_err *err);
 
 /* The functions of struct qp__driver_lease. Without one: nobody else holds anything. */
@@ -74,7 +77,8 @@ enum qp_rc qp__lease_alive(struct qp_store *s, const char *address, bool *out, s
 void qp__lease_stats(const struct qp_store *s, struct qp__lease_stats *out);
 /* Holds qp__lease_common; after the first time that costs nothing. QP_BUSY: another server does. */
 enum qp_rc qp__lease_take_common(struct qp_store *s, struct qp_err *err);
-/* Gives a context to whoever asks next, if nothing in this process uses it. False: it is in use. */
+/* Gives up a context, so that another server can open it, if nothing in this process uses it.
+ * False: it is in use. */
 bool qp__lease_give(struct qp_store *s, const struct qp_uuid *id);
 /* Gives up everything, before the store is closed. */
 void qp__lease_leave(struct qp_store *s);

@@ -1,8 +1,8 @@
-/* old_formats.h - contexts of older programs: all that the store knows of src/old.
+/* old_formats.h - contexts of older programs: the only part of src/old that the store knows.
  *
- * What serves only old programs (reading their files, migration, rollback, the import of
- * LocalStorage dumps) is in src/old. No file outside it includes a header of it; `make lint` checks
- * that. The store reaches it through the one struct below, which src/old/old_contexts.c defines. */
+ * Code that serves only old programs (reading their files, migration, rollback, the import of
+ * LocalStorage dumps) is in src/old. No file outside includes its headers; `make lint` checks that.
+ * The store reaches it through the one struct below, which src/old/old_contexts.c defines. */
 #ifndef QP_STORE_OLD_FORMATS_H
 #define QP_STORE_OLD_FORMATS_H
 

@@ -121,7 +121,7 @@ collect_id(void *arg, const char *name)
   return QP_OK;
 }
 
-/* Whether its file cannot be written, and lacks changes. */
+/* Whether its file lacks changes that could not be written. */
 static bool
 is_held(const struct qp_store *s, const char *id)
 {
@@ -412,8 +412,8 @@ find_candidates(struct deletion *d, struct qp_err *err)
   return QP_OK;
 }
 
-/* Opens and locks a context and builds its metadata without the prompt. *out stays unlocked and
- * closed when it does not refer to it after all. */
+/* Opens and locks a context and builds its metadata without the prompt. If it does not refer to the
+ * prompt, it is unlocked and closed again. */
 static enum qp_rc
 build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
                struct referrer *out, bool *refers, struct qp_err *err)

@@ -1,4 +1,4 @@
-/* store.c - opening a store, finding its driver, what concerns it as a whole. */
+/* store.c - opens and closes a store, finds its driver; functions for a store as a whole. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
-/* store_int.h - what concerns a store as a whole, for the files of the front and for tests. */
+/* store_int.h - functions for a store as a whole, for the files of the front and for tests. */
 #ifndef QP_STORE_STORE_INT_H
 #define QP_STORE_STORE_INT_H
 
 #include "store/driver.h"
 
-/* Fails with the sentence for what the store's driver cannot do: "this store (memory:) does not
+/* Fails because the driver of the store cannot do something: "this store (memory:) does not
  * {what}". QP_INVALID. */
 enum qp_rc qp__store_lacks(const struct qp_store *s, const char *what, struct qp_err *err);
 

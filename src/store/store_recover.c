@@ -176,7 +176,7 @@ move_heads(struct qp__view *v, const struct qp__image *image)
   return moved;
 }
 
-/* `view` becomes the one of readers and writers. False: it was the readers' already. */
+/* `view` becomes the view of readers and writers. False: readers had it already. */
 static bool
 show_view(struct qp_context *c, struct qp__view *view)
 {

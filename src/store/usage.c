@@ -10,10 +10,10 @@
 
 struct qp__usage_row {
   struct qp__usage_row *next;
-  bool counted;      /* `bytes` is a total, or more than that */
+  bool counted;      /* `bytes` is the total, or more */
   uint64_t removals; /* of the store when it was counted; another number: it may be too high */
   int64_t bytes;
-  int64_t added; /* by commits, since there is a row */
+  int64_t added; /* by commits, since the row exists */
   char owner[];
 };
 
@@ -38,7 +38,7 @@ qp__usage_release(struct qp__usage *usage)
   qp__mutex_release(&usage->lock);
 }
 
-/* ---- what commits tell ---- */
+/* ---- changes by commits ---- */
 
 /* With the lock. NULL: this owner was never counted. */
 static struct qp__usage_row *
@@ -106,7 +106,7 @@ qp__usage_forget(struct qp__usage *usage)
 
 /* ---- counting ---- */
 
-/* The names of the files, or of the prompts, that belong to an owner, each with its NUL. */
+/* The names of the session files or the prompts of an owner, each with its NUL. */
 struct names {
   const char *owner;
   size_t owner_len;

@@ -141,8 +141,8 @@ help(void *arg)
   qp__mutex_unlock(&w->lock);
 }
 
-/* Takes back the helpers of `p` that have not begun. Waiting for them could be a deadlock: they may
- * be queued behind a job that waits for the caller. */
+/* Removes the helpers of `p` that have not begun from the queue. Waiting for them could be a
+ * deadlock: they may be queued behind a job that waits for the caller. */
 static void
 recall_helpers(struct qp__workers *w, struct pieces *p)
 {

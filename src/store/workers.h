@@ -29,7 +29,7 @@ struct qp__workers {
   pthread_cond_t idle; /* a job was done */
   struct qp__job *queue, **tail;
   pthread_t threads[QP__WORKERS_MAX];
-  unsigned limit; /* how many threads there may be */
+  unsigned limit; /* maximum number of threads */
   unsigned started;
   unsigned waiting; /* threads without a job */
   bool stopping;
