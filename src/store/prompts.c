@@ -278,7 +278,7 @@ qp_prompt_update(struct qp_store *store, const struct qp_prompt *prompt, struct 
   enum qp_rc rc = qp__check_writable(store, err);
 
   if (!rc && !prompt->id)
-    rc = qp__fail(err, QP_INVALID, "a system prompt to be changed needs its id");
+    rc = qp__fail(err, QP_INVALID, "cannot change a system prompt: its id is missing");
   if (rc)
     return rc;
   qp__mutex_lock(&store->prompt_lock);

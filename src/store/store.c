@@ -212,7 +212,7 @@ qp__store_open_driver(const struct qp__driver *driver, const char *where,
   if (rc)
     return rc;
   if (sodium_init() < 0)
-    return qp__fail(err, QP_IO, "cannot start libsodium");
+    return qp__fail(err, QP_IO, "cannot initialise libsodium");
   s = qp__alloc0(1, sizeof(*s));
   if (!s)
     return qp__fail_nomem(err, "opening a store");

@@ -84,7 +84,7 @@ test_what_was_staged_on_a_failed_save_is_gone_and_the_next_save_follows_what_is_
   expect_warning(f, "cannot sync the journal");
 
   OK(qp_store_recover(f->store, &failure));
-  expect_warning(f, "the store takes writes again");
+  expect_warning(f, "the store accepts writes again");
   expect_texts(c, NULL, "a first");
   (void)say(c, NULL, "b");
   expect_texts(c, NULL, "a first b");

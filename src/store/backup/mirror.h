@@ -14,7 +14,7 @@ struct qp__mirror {
   int64_t previous_ms;             /* when that copy was started */
   int64_t began_ms;                /* when this copy was started: the same in every call */
   struct qp_backup_report *report; /* counts up copied, linked, cloned, rounds and paused */
-  void (*progress)(void *arg);     /* or NULL; called from time to time */
+  void (*progress)(void *arg);     /* called from time to time; or NULL */
   void *arg;
   bool
       crashed; /* out: the writer has crashed; its commits must be completed before the next call */

@@ -342,7 +342,7 @@ qp__store_restore_os(const char *backup, const char *dir, const struct qp_backup
   if (rc)
     return rc;
   if (sodium_init() < 0)
-    return qp__fail(err, QP_IO, "cannot start libsodium");
+    return qp__fail(err, QP_IO, "cannot initialise libsodium");
   r.watch = (struct qp__backup_watch){ .options = &r.options, .os = os };
   rc = run(&r, err);
   qp__free(r.piece);

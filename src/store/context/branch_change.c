@@ -1,6 +1,6 @@
-/* branch_change.c - branches: a name and a head over the tree of messages. Nothing here copies a
- * message, and everything costs the same for ten messages as for a million. What a change of a
- * branch is, change.c knows. */
+/* branch_change.c - branches: each is a name and a head in the tree of messages. No message is
+ * copied, so the cost does not depend on the number of messages. change.c implements the
+ * changes. */
 #include <string.h>
 
 #include "store/context/context_int.h"

@@ -1,13 +1,12 @@
-/* branch_fork.c - how branches share messages: from the tree of the index alone, without a look at
- * any message. */
+/* branch_fork.c - which messages branches share, computed from the index alone. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "store/context/context_int.h"
 
-/* The last message that both paths have; QP__NO_SLOT: none. All entries of the same depth have
- * their jump at the same depth, so both sides stay level. */
+/* The last message that both paths have; QP__NO_SLOT: they share no message. All entries of the
+ * same depth have their jump at the same depth, so both sides stay level. */
 static uint32_t
 common_ancestor(const struct qp__tree *t, uint32_t a, uint32_t b)
 {

@@ -103,7 +103,7 @@ put_back(struct work *w)
     qp__saving_put_back(&w->saving[i]);
 }
 
-/* ---- what the context is by now ---- */
+/* ---- the state so far ---- */
 
 /* The view after the change; before the metadata is complete, the present one. */
 static struct qp__view *

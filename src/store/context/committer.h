@@ -1,12 +1,12 @@
 /* committer.h - one thread finishes commits that no caller waits for, and calls their callbacks.
  *
- * A commit is staged by its caller, joins the queue while the locks that ordered it are held, and
- * may be finished when the caller releases it (qp__committer_go). The thread finishes the oldest
- * commit. Because finishing one commit syncs everything that is staged at that moment, most of the
- * queue is finished by that too, and so are commits of callers that wait.
+ * A caller stages a commit, adds it to the queue while it holds the locks that order commits, and
+ * then releases it (qp__committer_go). The thread finishes the oldest commit. Finishing a commit
+ * syncs everything that is staged at that moment, so most of the queue is finished with it, and
+ * also commits of callers that wait.
  *
  * A caller that begins several commits one after the other can hold the thread meanwhile, so that
- * it does not start with the first one and they share a sync. A hold ends by itself after a moment:
+ * it does not start with the first one and they share a sync. A hold ends by itself after 50 ms:
  * otherwise a commit that waits for room in the journal would wait for ever. */
 #ifndef QP_STORE_CONTEXT_COMMITTER_H
 #define QP_STORE_CONTEXT_COMMITTER_H
@@ -36,18 +36,18 @@ struct qp__committer {
   int64_t held_until; /* by the monotonic clock; 0: it is not held */
 };
 
-/* 0 or -errno. */
+/* `allowed`: a thread may be started. */
 void qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool allowed);
-/* Settles everything first. */
+/* Finishes all commits of the queue first. */
 void qp__committer_release(struct qp__committer *c);
 
-/* Adds it to the queue. False: there is no thread, and the caller must finish it. */
+/* Adds a commit to the queue. False: there is no thread, and the caller must finish it. */
 bool qp__committer_join(struct qp__committer *c, struct qp__pending *p);
-/* It may be finished from now on, and may be freed when this returns. */
+/* The commit may be finished from now on. It may be freed already when this returns. */
 void qp__committer_go(struct qp__committer *c, struct qp__pending *p);
 
-/* Lets the thread wait with commits that join now. For one caller at a time; a second hold has no
- * effect. */
+/* The thread does not finish commits until let_go, or for 50 ms. For one caller at a time; a second
+ * hold only extends it. */
 void qp__committer_hold(struct qp__committer *c);
 void qp__committer_let_go(struct qp__committer *c);
 

@@ -249,7 +249,7 @@ load_messages(struct qp_context *c, struct qp_err *err)
   return rc;
 }
 
-/* In a store that is only read an old context stays what it is and can be read all the same. */
+/* A read-only store reads a context in an old format without migrating it. */
 static enum qp_rc
 migrate_first(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
 {
@@ -354,7 +354,7 @@ qp__context_in_memory(struct qp_store *s, const struct qp_uuid *id)
   return c;
 }
 
-/* `forget`: it need not stay in memory. */
+/* `forget`: it does not stay in memory. */
 static void
 drop_reference(struct qp_context *c, bool forget)
 {
@@ -364,7 +364,7 @@ drop_reference(struct qp_context *c, bool forget)
   QP_ASSERT(c->refs && c->folds <= c->refs);
   if (--c->refs)
     return;
-  /* Another process may change it, then it is loaded afresh next time. */
+  /* Another process may change it: it is loaded again next time. */
   if (s->readonly || c->old || c->stale || forget) {
     remove_context(c);
   } else {
@@ -587,7 +587,8 @@ create_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp
   return rc;
 }
 
-/* A new context in memory and in the driver. `spec` has an id; a prompt that it refers to stays. */
+/* A new context in memory and in the driver. `spec` has an id; the caller ensures that its prompt
+ * is not deleted. */
 static enum qp_rc
 make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_context **out,
              struct qp_err *err)
@@ -640,7 +641,8 @@ qp_context_create(struct qp_store *store, const struct qp_context_spec *spec,
     return rc;
   if (!own.system_prompt_id)
     return make_context(store, &own, out, err);
-  /* Before the context is BUSY: who deletes a prompt has this lock and waits for busy contexts. */
+  /* Locked before the context is BUSY: deleting a prompt takes this lock and waits for busy
+   * contexts. */
   qp__mutex_lock(&store->prompt_lock);
   rc = make_context(store, &own, out, err);
   qp__mutex_unlock(&store->prompt_lock);
@@ -716,7 +718,7 @@ qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err
   rc = qp__release_held(store, id, err);
   if (!rc && store->driver->erase)
     rc = qp__blobs_of_context(store, id, &blobs, err);
-  if (rc == QP_NOTFOUND) /* an attempt before may have got so far */
+  if (rc == QP_NOTFOUND) /* an earlier attempt may have deleted it */
     rc = QP_OK;
   if (!rc)
     rc = qp__erase_begin(store, qp_uuid_text(id, text), qp__buf_bytes(&blobs), &again, err);
@@ -727,7 +729,7 @@ qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err
   }
   rc = store->driver->erase ? store->driver->erase->context(store->self, id, err)
                             : store->driver->context_delete(store->self, id, err);
-  qp__context_unclaim(claim); /* which updates the catalogue */
+  qp__context_unclaim(claim); /* this updates the catalogue */
   return qp__erase_end(store, text, again, rc, err);
 }
 

@@ -57,7 +57,7 @@ qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build *
   if (rc)
     return rc;
   if (!s->driver->build)
-    return qp__store_lacks(s, "take whole contexts", err);
+    return qp__store_lacks(s, "import or migrate contexts", err);
   rc = qp__build_begin_dry(s, id, &b, err);
   if (!rc)
     rc = s->driver->build->begin(s->self, id, &b->driver, err);
@@ -110,13 +110,13 @@ qp__build_temp(struct qp__build *b, char out[64], struct qp_err *err)
 
 /* ---- messages ---- */
 
-/* What a worker leaves of a message. */
+/* The result of a worker for one message. */
 struct built {
   struct qp__entry entry;
   struct qp_uuid parent;
 };
 
-/* A run of messages on its way, shared by the workers. */
+/* A range of messages that is being written, shared by the workers. */
 struct window {
   struct qp__build *build;
   size_t first; /* number in the source */
@@ -181,7 +181,7 @@ note_failure(struct window *w, size_t i, enum qp_rc rc, const struct qp_err *err
   qp__mutex_unlock(&w->lock);
 }
 
-/* A worker's piece. After a failure the messages behind it are left alone. */
+/* A worker's piece. Messages after one that failed are skipped. */
 static void
 build_piece(void *arg, size_t i)
 {
@@ -210,7 +210,7 @@ build_piece(void *arg, size_t i)
   qp__buf_release(&back);
 }
 
-/* Puts a message that is written in the tree, behind its parent. */
+/* Adds a written message to the tree. */
 static enum qp_rc
 add_entry(struct qp__build *b, struct built *e, struct qp_err *err)
 {
@@ -227,7 +227,7 @@ add_entry(struct qp__build *b, struct built *e, struct qp_err *err)
     if (!qp__tree_find(tree, &e->parent, true, &e->entry.parent))
       return qp__fail_nomem(err, "building a context");
     if (e->entry.parent == QP__NO_SLOT)
-      return qp__fail(err, QP_INVALID, "message %s comes before its parent",
+      return qp__fail(err, QP_INVALID, "message %s precedes its parent",
                       qp_uuid_text(&e->entry.id, id));
   }
   (void)qp__tree_add(tree, &e->entry);
@@ -402,7 +402,7 @@ check_references(struct qp__build *b, const struct qp__meta *meta, struct qp_err
   return rc;
 }
 
-/* The prompts that are not there yet, in *list (for qp__free). */
+/* The changes that store the prompts that do not exist yet, in *list (for qp__free). */
 static enum qp_rc
 choose_prompts(struct qp__build *b, struct qp__driver_change **list, size_t *count,
                struct qp_err *err)
@@ -459,7 +459,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
   qp__buf_release(&text);
   if (rc)
     return rc;
-  /* Before the context is claimed: who deletes a prompt has this lock and waits for claimed
+  /* Locked before the context is claimed: deleting a prompt takes this lock and waits for claimed
    * contexts. */
   qp__mutex_lock(&s->prompt_lock);
   rc = check_references(b, meta, err);

@@ -1,8 +1,8 @@
-/* context_build.h - a whole context at once, from elsewhere.
+/* context_build.h - builds a whole context at once, for imports and migrations.
  *
- * What a migration or an import makes is not saved message by message: it is written to a hidden
- * place of the store (tmp/), synced once, and then appears in one commit, complete. Whatever ends
- * it before that, kill -9 too, leaves nothing behind.
+ * The context is not saved message by message: it is written to a hidden place of the store (tmp/),
+ * synced once, and then made visible by one commit. If the process ends before that, also by kill
+ * -9, nothing remains.
  *
  * Threads: one builder belongs to one thread at a time; several builders may work on one store.
  * Encoding and writing the files of an add is spread over the store's workers. */
@@ -12,7 +12,7 @@
 #include "model/meta.h"
 #include "quipu.h"
 
-/* After a failure of begin, add or commit nothing is left to do but free. */
+/* After a failure of begin, add or commit it can only be freed. */
 struct qp__build;
 
 /* QP_EXISTS: there is a context with that id (of the new format). QP_READONLY. */
@@ -31,8 +31,8 @@ typedef enum qp_rc qp__build_source(void *arg, size_t i, struct qp_message **out
 typedef enum qp_rc qp__build_verify(void *arg, size_t i, struct qp_bytes json, struct qp_err *err);
 
 /* Adds messages first … first + n - 1 of the source to the directory of `branch`. A parent was
- * added before or precedes its child in the same call. Memory does not grow with n beyond the
- * index. `verify` may be NULL. */
+ * added before or precedes its child in the same call. Apart from the index, memory does not grow
+ * with n. `verify` may be NULL. */
 enum qp_rc qp__build_add(struct qp__build *b, const char *branch, size_t first, size_t n,
                          qp__build_source *source, qp__build_verify *verify, void *arg,
                          struct qp_err *err);
@@ -43,8 +43,8 @@ uint64_t qp__build_count(const struct qp__build *b); /* messages so far */
 enum qp_rc qp__build_path(struct qp__build *b, const struct qp_uuid *head, struct qp_uuid **out,
                           size_t *count, struct qp_err *err);
 
-/* A system prompt that the commit makes, unless there is one of that id. `replaceable`: then that
- * one will do; else its content must be the same, or the commit fails with QP_CONFLICT. */
+/* A system prompt that the commit creates, unless one with that id exists. If one exists and not
+ * `replaceable`, its content must be the same; otherwise the commit fails with QP_CONFLICT. */
 enum qp_rc qp__build_prompt(struct qp__build *b, const struct qp_prompt *prompt, bool replaceable,
                             struct qp_err *err);
 /* The content of a prompt that the commit will create; NULL: it does not create this prompt. */
@@ -56,12 +56,11 @@ struct qp__build_head {
 };
 
 struct qp__build_move; /* driver.h; `from` may be a file that qp__build_temp made */
-/* A name below tmp/ for a file that shall be moved by the commit. The caller makes it; the
- * commit syncs it, and it is removed with what was not committed. QP_INVALID: a store without
- * files. */
+/* A name below tmp/ for a file that the caller creates and the commit moves. The commit syncs it.
+ * Without a commit qp__build_free removes it. QP_INVALID: a store without files. */
 enum qp_rc qp__build_temp(struct qp__build *b, char out[64], struct qp_err *err);
 
-/* The index and, once they are set, the heads. */
+/* The heads of all branches; image: the index and, once they are set, the heads. */
 struct qp__image;
 enum qp_rc qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
                                const struct qp__build_head *heads, size_t n, struct qp_err *err);
@@ -70,12 +69,12 @@ const struct qp__image *qp__build_image(const struct qp__build *b);
 /* Makes the context visible. `meta` stays the caller's and defines the branches in `heads`; system
  * prompts that it refers to must exist (QP_NOTFOUND). QP_EXISTS: the context exists by now; a
  * directory of an old format in its place becomes {id}.old. QP_BUSY: a handle on the context (in an
- * old format) is open. Not twice. */
+ * old format) is open. Must not be called twice. */
 enum qp_rc qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
                             const struct qp__build_head *heads, size_t head_count,
                             const struct qp__build_move *moves, size_t move_count,
                             struct qp_err *err);
-/* Releases; what was not committed is removed. NULL is allowed. */
+/* Frees the builder and removes everything that was not committed. NULL is allowed. */
 void qp__build_free(struct qp__build *b);
 
 #endif

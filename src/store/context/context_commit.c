@@ -1,5 +1,5 @@
-/* context_commit.c - from a writer's changes to what readers see, and the folds that follow from
- * it. */
+/* context_commit.c - commits: from the changes of a writer to the state that readers see, and the
+ * folds that become necessary. */
 #include <sched.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ publish(void *arg)
   }
 }
 
-/* Once the commit has its place: the writer's own state. */
+/* After staging: updates the state for the next writer. */
 static void
 advance(struct qp__commit *commit)
 {
@@ -121,7 +121,7 @@ advance(struct qp__commit *commit)
   }
 }
 
-/* ---- contexts that are set aside ---- */
+/* ---- contexts whose files cannot be written ---- */
 
 /* The files of a context cannot be written, and the state in memory is ahead of them. The next open
  * loads it again. */
@@ -170,8 +170,7 @@ free_fold(struct qp__fold *f)
   qp__free(f);
 }
 
-/* The state that a fold shall write. NULL: no memory; a later commit
- * tries again. */
+/* Starts a fold of the present state. NULL: out of memory; a later commit tries again. */
 static struct qp__fold *
 start_fold(struct qp_context *c)
 {
@@ -229,7 +228,7 @@ run_fold(void *arg)
     }
   }
   if (rc)
-    qp__log(&s->log, QP_LOG_WARN, "fold", "the index could not be folded: %s", err.msg);
+    qp__log(&s->log, QP_LOG_WARN, "fold", "cannot fold the index: %s", err.msg);
   qp__catalogue_mark(s->catalogue, &c->id); /* its files have changed */
   free_fold(f);
 }

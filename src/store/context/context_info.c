@@ -1,5 +1,5 @@
-/* context_info.c - what a context is, as a struct: everything in one block of memory, the struct
- * first and its strings after it. */
+/* context_info.c - the description of a context as a struct, in one block of memory: the struct
+ * first, then its strings. */
 #include <string.h>
 
 #include "base/err.h"

@@ -46,7 +46,7 @@ struct qp__view {
 enum qp__context_stage {
   QP__CONTEXT_BUSY,
   QP__CONTEXT_READY
-}; /* being loaded or deleted; usable */
+}; /* BUSY: it is being loaded, created or deleted */
 
 struct qp_context {
   struct qp_store *store;
@@ -54,9 +54,9 @@ struct qp_context {
   uint64_t number;   /* unique in the store: the pool's key */
   void *driver;      /* the driver's handle */
   bool old;          /* in an old format: read, never written */
-  atomic_bool stale; /* another one than is stored: read, never written (store_recover.c) */
-  uint8_t stamp[16]; /* of the driver, before it was loaded; only in a store that is only read */
-  bool newborn;      /* made since the store was opened, and in memory since */
+  atomic_bool stale; /* differs from the stored state: read, never written (store_recover.c) */
+  uint8_t stamp[16]; /* of the driver, from before it was loaded; only in a read-only store */
+  bool newborn;      /* created since the store was opened, and in memory since then */
   struct qp__tree tree;
   _Atomic uint64_t version;
   struct qp__events *_Atomic events; /* events.h; NULL: not loaded yet */
@@ -71,7 +71,7 @@ struct qp_context {
   /* guarded by the store's lock */
   enum qp__context_stage stage;
   unsigned refs;            /* users, running folds and saves, the catalogue while it reads */
-  unsigned folds;           /* of these, the ones that are not users */
+  unsigned folds;           /* references that are not users */
   struct qp_context *chain; /* in the store's table */
   struct qp_context *idle_newer, *idle_older;
   bool idle;
@@ -130,7 +130,7 @@ struct qp_store {
   struct qp__lease_watch watches[QP__LEASE_ROLES];
 };
 
-/* One of them; lives on the stack of the thread that migrates it. */
+/* A context that is being migrated; on the stack of the thread that does it. */
 struct qp__migrating {
   struct qp_uuid id;
   struct qp__migrating *next;
@@ -149,11 +149,11 @@ enum qp_rc qp__stored_read(struct qp_store *s, void *context, const struct qp__t
 enum qp_rc qp__stored_read_many(struct qp_store *s, void *context,
                                 const struct qp__entry *const *entries, size_t n,
                                 qp__content_visit *visit, void *arg, struct qp_err *err);
-/* See struct qp__driver_ahead; for a driver that has it not, prepare calls `make`. */
+/* See struct qp__driver_ahead; for a driver without it prepare only calls `make`. */
 void qp__changes_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t n);
 void qp__changes_discard(struct qp_store *s, struct qp__driver_change *changes, size_t n);
-/* See struct qp__driver_held; a driver that has it not holds nothing. release: with the context
- * claimed, or not in memory. */
+/* See struct qp__driver_held; a driver without it holds nothing. release: the context is claimed,
+ * or not in memory. */
 bool qp__is_held(const struct qp_store *s, const struct qp_uuid *id);
 bool qp__is_file_held(const struct qp_store *s, const char *path);
 enum qp_rc qp__release_held(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
@@ -176,7 +176,7 @@ struct qp_context *qp__context_in_memory(struct qp_store *s, const struct qp_uui
 /* Visits the contexts that are in memory and usable; with the lock held, so it must be quick. */
 enum qp_rc qp__contexts_in_memory(struct qp_store *s, qp_context_visit *visit, void *arg);
 
-/* Makes a context inaccessible for others until unclaim, which accepts NULL. QP_BUSY: it is
+/* Makes a context inaccessible for other threads until unclaim, which accepts NULL. QP_BUSY: it is
  * open. */
 enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
                              struct qp_err *err);
@@ -214,8 +214,8 @@ struct qp__move {
   uint32_t head;
 };
 
-/* What becomes visible when a commit is applied. A list if it concerns several contexts, each of
- * which occurs once. */
+/* What a commit makes visible in one context. A commit of several contexts has a list; each context
+ * is in it once. */
 struct qp__effect {
   struct qp_context *context;
   struct qp__view *view; /* new metadata, or NULL; owned by the commit once it is staged */
@@ -245,10 +245,10 @@ struct qp__commit {
   uint32_t visible;
   uint64_t bytes;
   void *ticket;          /* the driver's */
-  struct qp__fold *fold; /* what the commit makes due, or NULL */
+  struct qp__fold *fold; /* a fold that became necessary, or NULL */
   bool queued;
   unsigned long long recoveries; /* of the store when it was staged */
-  /* Who finishes it later, in the order of the commits of the context; or NULL. */
+  /* Finishes it later, in the order of the commits of the context; or NULL. */
   struct qp__pending *pending;
 };
 /* Prepares, stages and finishes the changes. */
@@ -260,8 +260,8 @@ enum qp_rc qp__commit_one(struct qp_store *s, struct qp__driver_change *change, 
  * points to must still exist then, except the changes. */
 enum qp_rc qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
 enum qp_rc qp__commit_finish(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
-/* Lets `pending` finish a staged commit: in the committer's thread, or without a committer at once.
- * The commit may be freed when this returns. */
+/* Lets `pending` finish a staged commit: in the thread of the committer, or at once if there is
+ * none. The commit may be freed already when this returns. */
 void qp__commit_later(struct qp_store *s, struct qp__commit *commit);
 
 /* Prepares changes: QP_OK if all of them are prepared, otherwise none is. */
@@ -288,30 +288,31 @@ enum qp_rc qp__change_commit(struct qp_context *context, const struct qp_change 
 
 /* ---- context.c, for store_recover.c ---- */
 
-/* Lets nothing be loaded, claimed, made or deleted until release, and gathers the contexts that are
- * in use, each with a reference. QP_BUSY: something is just now. */
+/* Until release no context is loaded, claimed, created or deleted. Gathers the contexts that are in
+ * use, each with a reference. QP_BUSY: such an operation is running. */
 struct qp__gathered {
   struct qp_context **list; /* by id */
   size_t count;
 };
 enum qp_rc qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err *err);
 void qp__contexts_release(struct qp_store *s, struct qp__gathered *g);
-/* New users do not find it any more; its present users keep it. With the store's lock free. */
+/* New users do not find it any more; its present users keep it. The caller does not hold the
+ * store's lock. */
 void qp__context_retire(struct qp_context *c);
 /* The same for all that are in memory. */
 void qp__contexts_retire_all(struct qp_store *s);
 
 /* ---- packing.c ---- */
 
-/* A context that only the claimer can use, as it is stored. */
+/* A claimed context, as it is stored. */
 struct qp__claimed {
   struct qp_store *store;
   struct qp_context *claim;
   struct qp__image image;
   void *driver;
 };
-/* `dry_run`: nothing shall be written, so a store that is read only will do. On failure there is
- * nothing to release. */
+/* `dry_run`: nothing will be written, so the store may be read-only. On failure there is nothing to
+ * release. */
 enum qp_rc qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
                             struct qp__claimed *out, struct qp_err *err);
 void qp__claimed_release(struct qp__claimed *c);
@@ -322,7 +323,7 @@ void qp__claimed_release(struct qp__claimed *c);
  * write lock. */
 enum qp_rc qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err);
 
-/* QP_READONLY when the store is, or the context is in an old format. */
+/* QP_READONLY: the store is read-only, or the context is in an old format. */
 enum qp_rc qp__check_writable(const struct qp_store *s, struct qp_err *err);
 enum qp_rc qp__check_changeable(const struct qp_context *c, struct qp_err *err);
 
@@ -362,8 +363,8 @@ enum qp_rc qp__context_find(struct qp_context *c, const struct qp_uuid *id, bool
                             struct qp_err *err);
 
 /* The stored bytes of a message without the newline, from the pool or the driver, checked against
- * the index. QP_UNAVAILABLE: no copy is left (its status says so from then on). The caller owns
- * *out. */
+ * the index. QP_UNAVAILABLE: no copy is left; its status is then QP_STATUS_UNAVAILABLE. The caller
+ * owns *out. */
 enum qp_rc qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out,
                             struct qp_err *err);
 

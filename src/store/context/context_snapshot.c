@@ -1,5 +1,5 @@
-/* context_snapshot.c - what readers see of a context: its metadata and branches, immutable and
- * counted. */
+/* context_snapshot.c - the view that readers have of a context: its metadata and branches,
+ * immutable, with a reference count. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
-/* gc.c - messages that no branch reaches: moves them to the trash, restores them, deletes them.
+/* gc.c - garbage collection: moves messages that no branch reaches to the trash, restores them,
+ * deletes them.
  *
  * (1) Every descendant of a message in the trash is in the trash: children are moved there before
  *     their parents and are restored after them. So a message that a branch reaches is never in the
@@ -93,7 +94,7 @@ commit_batch(struct batch *b, struct qp_context *context, struct qp_err *err)
   return qp__commit(b->store, &commit, err);
 }
 
-/* ---- back from the trash ---- */
+/* ---- restoring ---- */
 
 static bool
 is_trashed(const struct qp__tree *tree, uint32_t slot)

@@ -12,7 +12,7 @@ struct qp__head {
 };
 
 struct qp__image {
-  struct qp__meta *meta; /* or NULL while it is not known */
+  struct qp__meta *meta; /* NULL: not loaded yet */
   struct qp__tree tree;
   struct qp__head *heads; /* in no order */
   size_t head_count;

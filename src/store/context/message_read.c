@@ -1,4 +1,4 @@
-/* message_read.c - messages back: by id, by range, from the pool or from the driver. */
+/* message_read.c - reads messages, by id or by range, from the pool or from the driver. */
 #include <string.h>
 
 #include "base/err.h"
@@ -72,7 +72,7 @@ qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, str
     (void)qp__fail_as(err, rc, &cause);
   if (!rc && atomic_load_explicit(&e->status, memory_order_relaxed) == QP_STATUS_UNAVAILABLE)
     atomic_store_explicit(&e->status, (uint8_t)qp__place_status(atomic_load(&e->place)),
-                          memory_order_relaxed); /* it is back */
+                          memory_order_relaxed); /* it can be read again */
   if (!rc)
     rc = make_blob(c, slot, qp__buf_bytes(&text), out, err);
   qp__buf_release(&text);

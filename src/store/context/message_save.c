@@ -128,7 +128,7 @@ struct batch {
   struct qp__saving *list;
   struct qp_save_result *results;
   size_t n;
-  struct qp__driver_change *changes; /* of the messages that go on, in order */
+  struct qp__driver_change *changes; /* of the messages that have not failed, in order */
   size_t *which;                     /* change i is of message which[i] */
   struct qp__entry *entries;
   size_t count;
@@ -157,8 +157,8 @@ refuse_repeated(struct batch *b)
   return ok;
 }
 
-/* Makes every message that continues a history the child of the one before it. From message `from`
- * on; those before it have their parents already. */
+/* Makes every message without a failure the child of the one before it, from message `from` on;
+ * those before it have their parents already. */
 static void
 chain(struct batch *b, size_t from)
 {
@@ -181,7 +181,7 @@ chain(struct batch *b, size_t from)
   }
 }
 
-/* Called by prepare, in any thread: what a change needs of its message. */
+/* Called by prepare, in any thread: encodes the message of a change. */
 static void
 make_content(struct qp__driver_change *change)
 {
@@ -194,7 +194,7 @@ make_content(struct qp__driver_change *change)
   change->bytes = qp__buf_bytes(&v->text);
 }
 
-/* The changes of all messages that go on. */
+/* Collects the changes of all messages without a failure. */
 static void
 gather(struct batch *b)
 {
@@ -211,7 +211,7 @@ gather(struct batch *b)
   }
 }
 
-/* Writes all contents. When one fails its followers get another parent, so those are written
+/* Writes all contents. If one fails, the messages after it get another parent and are written
  * again. */
 static void
 prepare_all(struct batch *b)

@@ -9,7 +9,7 @@ struct qp__saving {
   struct qp_context *context;
   struct qp_message *message;
   bool encoded;                      /* text and entry are those of the message and its parent */
-  struct qp_uuid old_id, old_parent; /* to put back when it fails */
+  struct qp_uuid old_id, old_parent; /* restored if it fails */
   int64_t old_time;
   struct qp__buf text; /* stored form and a newline */
   struct qp__entry entry;
@@ -24,13 +24,14 @@ enum qp_rc qp__saving_check_parent(const struct qp_message *m, const struct qp_u
 /* The number of the branch's directory in the tree. */
 enum qp_rc qp__saving_dir(struct qp_context *c, const struct qp__branch *b, uint16_t *dir,
                           struct qp_err *err);
-/* Encodes the message, whose parent is set, and fills in its entry, all but the parent's slot. */
+/* Encodes the message, whose parent is set, and fills in its entry except the slot of the
+ * parent. */
 enum qp_rc qp__saving_encode(struct qp__saving *v, uint16_t dir, struct qp_err *err);
 void qp__saving_change(const struct qp__saving *v, const struct qp__branch *b,
                        struct qp__driver_change *out);
 /* Puts a message that was just saved into the pool. */
 void qp__saving_remember(const struct qp__saving *v, uint32_t slot);
-/* The message as it was before. */
+/* Restores the message after a failure. */
 void qp__saving_put_back(struct qp__saving *v);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "store/context/context_int.h"
 
-/* ---- a context for oneself ---- */
+/* ---- claiming a context ---- */
 
 enum qp_rc
 qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,

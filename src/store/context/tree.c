@@ -11,7 +11,7 @@
 #define TABLE_MIN 64u
 #define DIRS_MAX 65535u
 #define FRAMES_MAX 0x3fffffffu
-#define FRAMES_LOOK 16u /* a frame is known by its number if it is one of the newest so many */
+#define FRAMES_LOOK 16u /* only this many of the newest frames are searched for the same offset */
 
 /* Open addressing; a cell holds slot + 1, or 0. At most half of the cells are used. */
 struct qp__id_table {
@@ -207,7 +207,7 @@ qp__tree_slot(const struct qp__tree *t, const struct qp__entry *e)
 void
 qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes)
 {
-  /* `count` and `pending_bytes` of the tree belong to the writer, who may stage on meanwhile;
+  /* `count` and `pending_bytes` of the tree belong to the writer, which may stage more meanwhile;
    * qp__tree_invariants() compares them. */
   QP_ASSERT(count >= atomic_load(&t->visible));
   atomic_store_explicit(&t->bytes, bytes, memory_order_relaxed);
@@ -428,8 +428,7 @@ put_cell(struct qp__tree *t, struct qp__id_table *table, uint32_t slot)
   table->used++;
 }
 
-/* A table with room for `count` entries and half as many again, filled with
- * all. */
+/* A table for `count` entries, filled with them; at most half of its cells are used. */
 static struct qp__id_table *
 build_table(struct qp__tree *t, uint32_t count)
 {

@@ -1,4 +1,5 @@
-/* tree.h - the index of one context in memory: what is known of each message without opening it.
+/* tree.h - the index of one context in memory: the data of each message that is known without
+ * reading it.
  *
  * Entries are numbered by slots in the order in which they were committed and never move or change,
  * apart from their status and their place. Each has its parent's slot, so they form a tree as
@@ -104,8 +105,8 @@ qp__tree_room(struct qp__tree *t)
 uint32_t qp__tree_add(struct qp__tree *t, const struct qp__entry *e);
 /* The same for a tree that no other thread has seen yet. */
 uint32_t qp__tree_load(struct qp__tree *t, const struct qp__entry *e);
-/* Forgets the entries that readers do not see: their commits have failed. False: no memory, and
- * nothing is changed. */
+/* Forgets the entries that readers do not see: their commits have failed. False: out of memory;
+ * nothing has changed. */
 bool qp__tree_cut(struct qp__tree *t);
 /* Lets readers see the first `count` entries. */
 void qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes);
@@ -186,8 +187,8 @@ uint32_t qp__tree_ancestor(const struct qp__tree *t, uint32_t slot, uint32_t dep
 
 void qp__tree_info(const struct qp__tree *t, uint32_t slot, struct qp_message_info *out);
 
-/* Asserts all of the above, for the writer. `alone`: no other thread uses the tree, so that places
- * do not change meanwhile. */
+/* Asserts the rules above, for the writer. `alone`: no other thread uses the tree, so places cannot
+ * change meanwhile. */
 void qp__tree_invariants(const struct qp__tree *t, bool alone);
 
 #endif

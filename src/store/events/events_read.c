@@ -66,7 +66,7 @@ visit_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
   enum qp_rc rc;
 
   if (!line->text.data || qp__event_seq(line->text) <= r->after)
-    return QP_OK; /* or there is no log */
+    return QP_OK; /* it was read already, or it is no event */
   rc = qp__event_decode(line->text, &head, err);
   if (rc)
     return rc == QP_INVALID ? QP_OK : rc;

@@ -40,7 +40,7 @@ qp__guard_write(const struct qp__os *os, int tmp, const char *name, struct qp_by
   qp__close(os, fd);
   if (!sys)
     return QP_OK;
-  (void)os->unlinkat(os->self, tmp, name, 0); /* it names nothing that exists yet */
+  (void)os->unlinkat(os->self, tmp, name, 0); /* none of its files exists yet */
   return qp__fail_sys(err, sys, "cannot write 'tmp/%s'", name);
 }
 
@@ -108,7 +108,7 @@ undo_one(void *arg, const char *name, unsigned char type)
     return 0;
   qp__buf_init(&text, GUARD_MAX);
   sys = qp__file_read(u->os, u->tmp, name, &text);
-  if (!sys && is_complete(&text)) { /* else it was cut short, and nothing was written under it */
+  if (!sys && is_complete(&text)) { /* otherwise none of its files was written */
     u->any = true;
     u->rc = visit_paths(&text, u->fn, u->arg, u->err);
   }
@@ -146,7 +146,7 @@ qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *a
   return qp__guards_each(os, tmp, plan_removal, plan, any, err);
 }
 
-/* ---- a reader's question ---- */
+/* ---- for readers ---- */
 
 struct search {
   const struct qp__os *os;

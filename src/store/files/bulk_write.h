@@ -1,4 +1,4 @@
-/* bulk_write.h - many new files at once, written straight to their places.
+/* bulk_write.h - many new files at once, created directly in their places.
  *
  * A file that is prepared in tmp/ and renamed costs nearly twice as much as one that is created
  * where it belongs. For a large batch the files are therefore created in place before the commit,
@@ -11,10 +11,10 @@
  * (1) The guard is durable before the first of its files is created.
  * (2) The commit that holds the files also removes the guard: both are durable, or forgotten,
  *     together.
- * (3) Recovery first removes the files that a guard names, then replays the journal, which brings
- *     those back that were committed. So a batch that was cut short leaves nothing behind.
- * (4) A guard never outlives its batch in a running store: if it cannot be removed the journal is
- *     poisoned, because a later commit of the same names would be undone by (3). */
+ * (3) Recovery first removes the files that a guard names, then replays the journal, which creates
+ *     the committed ones again. So an interrupted batch leaves nothing behind.
+ * (4) In a running store a guard is removed with its batch. If it cannot be removed the journal is
+ *     poisoned, because (3) would undo a later commit of the same names. */
 #ifndef QP_STORE_FILES_BULK_WRITE_H
 #define QP_STORE_FILES_BULK_WRITE_H
 
@@ -35,8 +35,8 @@ enum qp_rc qp__guard_write(const struct qp__os *os, int tmp, const char *name,
 typedef enum qp_rc qp__guarded_fn(void *arg, const char *path, struct qp_err *err);
 enum qp_rc qp__guards_each(const struct qp__os *os, int tmp, qp__guarded_fn *fn, void *arg,
                            bool *any, struct qp_err *err);
-/* Plans rule (3), for every guard in tmp/. *any: there was one, so the result must be synced before
- * tmp/ is emptied. */
+/* Plans rule (3), for every guard in tmp/. *any: there was a guard, so the result must be synced
+ * before tmp/ is emptied. */
 enum qp_rc qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *any,
                            struct qp_err *err);
 

@@ -102,7 +102,7 @@ mark_turns(void *self, bool open, bool *left, struct qp_err *err)
                                                         : rc;
 }
 
-/* What the journal asks before it writes. */
+/* The journal calls this before it writes. */
 static enum qp_rc
 check_lock(void *arg, struct qp_err *err)
 {
@@ -523,7 +523,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   return rc;
 }
 
-/* ---- what makes room ---- */
+/* ---- deleting and packing, which may use the reserve ---- */
 
 static enum qp_rc
 remove_context(struct qp__files *f, const struct qp_uuid *id, bool erase, struct qp_err *err)

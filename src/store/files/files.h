@@ -140,15 +140,14 @@ struct qp__fctx {
   char fold_name[QP__TEMP_NAME_LEN]; /* of the new index.json in tmp/, or "" */
   uint64_t fold_bytes;
   struct qp__buf fold_content; /* of the new index.json where the journal needs it, or empty */
-  /* Of the batch that is prepared and not yet staged, or "" (bulk_write.h). */
+  /* The guard of a batch that is prepared and not staged yet, or "" (bulk_write.h). */
   char guard[QP__TEMP_NAME_LEN];
   uint8_t *dir_ready; /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
   struct qp__finds finds;
-  struct qp__legacy_source *old; /* the source of a context in an old format, or NULL */
-  struct qp__legacy_source
-      *backup;      /* what it was migrated from, once it was asked for (old_lock) */
-  size_t backup_at; /* where the last message was found in it */
+  struct qp__legacy_source *old;    /* the source of a context in an old format, or NULL */
+  struct qp__legacy_source *backup; /* the backup of its migration, once it was opened (old_lock) */
+  size_t backup_at;                 /* where the last message was found in it */
   bool folding;
   bool fold_void;     /* the state at the start of the fold has changed: the fold is discarded */
   bool events_ready;  /* its directory of events is known to exist */
@@ -162,21 +161,23 @@ void qp__files_temp_name(struct qp__files *f, char out[QP__TEMP_NAME_LEN]);
 void qp__fctx_init(struct qp__fctx *c, const struct qp_uuid *id);
 void qp__fctx_free(struct qp__fctx *c);
 
-/* path of a message: "contexts/<id>/messages/<dir>/<id>.json". */
+/* The path of a message: "contexts/<id>/messages/<dir>/<id>.json". */
 void qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *dir,
                       const struct qp_uuid *id);
-/* "contexts/<id>/trash/<id>.json", and anything else in a context's directory. */
+/* "contexts/<id>/trash/<id>.json". qp__context_path: any other path in the directory of a
+ * context. */
 void qp__trash_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const struct qp_uuid *id);
 /* trash.c: appends the ids of the messages in the trash of a context. */
 enum qp_rc qp__trash_list(struct qp__files *f, const struct qp__fctx *c, struct qp__ids *out,
                           struct qp_err *err);
 void qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *name);
 
-/* replay_touched.c: the catalogue is behind with what the journal holds. */
+/* replay_touched.c: notes the contexts that the journal changes, because the catalogue may be
+ * behind. */
 void qp__files_note_touched(struct qp__files *f);
 
-/* Whether the files of a context lack changes that could not be written (held_commits.h); the same
- * as an answer; and an attempt to bring them there. */
+/* held_files.c: whether the files of a context lack changes that could not be written
+ * (held_commits.h); check_held fails then, release tries to write them. */
 bool qp__files_held(void *self, const struct qp_uuid *id);
 enum qp_rc qp__files_check_held(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
 bool qp__files_path_held(void *self, const char *path);
@@ -204,14 +205,15 @@ enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_
 /* index_fold.c: a capability of the driver; below, a whole fold at once of an image that no other
  * thread has yet. */
 extern const struct qp__driver_fold qp__files_fold;
-/* A driver slot: what `fresh`, loaded a moment ago, knows of the index, which it is freed for. */
+/* A driver slot: copies the state of the index from `fresh`, which was just loaded, and frees
+ * that. */
 void qp__files_renew(void *self, void *context, void *fresh);
-/* What else is in the commit that replaces the index. */
+/* Additional operations of the commit that replaces the index. */
 typedef enum qp_rc qp__ops_fn(void *arg, struct qp__txn *txn, struct qp_err *err);
 struct qp__rewrite {
   struct qp_bytes meta; /* a new metadata.json, or empty */
   qp__ops_fn *before; /* adds operations that are applied before the index is replaced, or NULL … */
-  qp__ops_fn *after; /* … and what after it */
+  qp__ops_fn *after; /* … and operations after it */
   void *arg;
   bool staged; /* out: the commit is staged; if the call failed, only opening the store again shows
                   whether it is stored, and what it renames must stay */
@@ -219,7 +221,7 @@ struct qp__rewrite {
 enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
                              struct qp__rewrite *with, struct qp_err *err);
 
-/* What an index.json says. */
+/* The content of an index.json. */
 struct qp__index_content {
   const struct qp_uuid *id; /* of the context */
   uint64_t generation;
@@ -233,8 +235,8 @@ enum qp_rc qp__files_index_write(struct qp__files *f, int dirfd, const char *nam
                                  const struct qp__index_content *x, bool sync, uint64_t *bytes,
                                  struct qp_err *err);
 
-/* Before and after a commit that struct qp__fresh describes; `seq` 0: it failed. forget makes sure
- * that no such commit of this context is ever replayed. */
+/* Called before and after a commit that struct qp__fresh describes; `seq` 0: it failed. forget
+ * ensures that no such commit of this context is ever replayed. */
 enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents,
                          struct qp_err *err);
 void qp__fresh_commit(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
@@ -300,8 +302,8 @@ enum qp_rc qp__files_mend_pack(struct qp__files *f, struct qp__fctx *c, struct q
                                const char *pack, struct qp_err *err);
 
 /* trash.c: a driver slot; and what operations that were cut short have left behind: second copies
- * of messages, files in the trash that the index does not know, packs that hold nothing. What is
- * visited can be removed without loss. `path` is relative to the root. */
+ * of messages, files in the trash that the index does not know, packs that hold nothing. All
+ * visited files can be removed without loss. `path` is relative to the root. */
 enum qp_rc qp__files_purge(void *self, void *context, struct qp__image *image, const bool *gone,
                            bool dry_run, struct qp_gc_report *out, struct qp_err *err);
 typedef enum qp_rc qp__leftover_fn(void *arg, const char *path, uint64_t bytes, struct qp_err *err);

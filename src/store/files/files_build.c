@@ -1,5 +1,5 @@
-/* files_build.c - a whole context at once: its files are written below tmp/{name}, and one commit
- * renames the directory to contexts/{id}.
+/* files_build.c - builds a whole context at once: its files are written below tmp/{name}, and one
+ * commit renames the directory to contexts/{id}.
  *
  * Before that commit everything must be durable. A small context is written to the journal with all
  * its contents, like a newly created one: one more sequential write costs less than syncing a few
@@ -41,14 +41,14 @@ struct build {
   int dirfd;
   bool kept;             /* the commit is stored, or may be: nothing may be removed */
   size_t unsynced;       /* files since the last sync ahead */
-  struct qp__mutex lock; /* of what follows */
+  struct qp__mutex lock; /* guards the fields below */
   struct qp__txn txn;
   bool journalled; /* txn has the contents of all files so far */
 };
 
-/* ---- one sync for all ---- */
+/* ---- one sync for several threads ---- */
 
-/* Gives up the lock while it works. */
+/* Releases the lock while it works. */
 static void
 run_sync(struct qp__files *f)
 {
@@ -274,7 +274,7 @@ reserve(void *self, void *build, const char *dir, size_t n, struct qp_err *err)
   return b->dirfd < 0 ? qp__fail_sys(err, b->dirfd, "cannot open '%s'", path) : QP_OK;
 }
 
-/* What the system has of a file that we have just made. */
+/* Reads back a file that was just written. */
 static int
 read_back(struct qp__files *f, int fd, size_t len, struct qp__buf *back)
 {

@@ -27,7 +27,7 @@
 
 /* ---- message files ---- */
 
-/* Visits the files of one branch directory. */
+/* Visits the files of one directory of messages. */
 static enum qp_rc
 visit_dir(struct qp__files *f, const struct qp__fctx *c, const char *dir, qp__message_file_fn *fn,
           void *arg, struct qp_err *err)
@@ -246,7 +246,7 @@ load_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image
     if (rc != QP_NOTFOUND)
       return rc;
   }
-  if (strstr(from->why.msg, "newer quipu")) /* not damage: we must keep our hands off */
+  if (strstr(from->why.msg, "newer quipu")) /* not damage: it must not be changed */
     return qp__fail(err, QP_CORRUPT, "%s", from->why.msg);
   from->name = "metadata.json.bak";
   rc = read_meta(f, c, "metadata.json.bak", &image->meta, &backup_sum, err);

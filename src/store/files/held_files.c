@@ -1,5 +1,5 @@
-/* held_files.c - held commits, as the rest of the driver sees them: whether there are any, and
- * another try. See held_commits.h. */
+/* held_files.c - held commits for the other parts of the driver: whether an item has any, and
+ * another attempt to write them. See held_commits.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +50,8 @@ qp__files_releases(void *self)
 enum qp_rc
 qp__files_release_path(struct qp__files *f, const char *path, struct qp_err *err)
 {
-  struct qp__aside held = { .cause = { QP_IO, "this program only reads, and does not try it" } };
+  struct qp__aside held = { .cause = { QP_IO,
+                                       "this process has opened the store for reading only" } };
 
   if (!qp__files_path_held(f, path) || !qp__aside_id_of(path, held.id))
     return QP_OK;

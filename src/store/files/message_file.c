@@ -302,7 +302,7 @@ look_in_journal(struct search *s)
   return is_found(s, qp__journal_salvage(s->files->os, s->files->root, path, s->out, NULL));
 }
 
-/* At the place that the newest known index names. */
+/* At the place in the newest known index. */
 static bool
 look_at_its_place(struct search *s)
 {
@@ -329,7 +329,7 @@ look_in_newest_index(struct search *s)
   return !read_newest_index(s->files, s->context, NULL) && look_at_its_place(s);
 }
 
-/* Anywhere in the packs. */
+/* In the list of everything in the packs. */
 static bool
 look_in_list(struct search *s)
 {
@@ -414,7 +414,7 @@ look_in_all_files(struct search *s)
   return path && look_at_path(s, path);
 }
 
-/* In what the context was migrated from. */
+/* In the backup of the migration. */
 static bool
 look_in_backup(struct search *s)
 {

@@ -44,7 +44,7 @@
 #define FEW \
   256                 /* changed files that are left for the pause; twice as many after each
                         * round, because a busy store may change as fast as it is copied */
-#define ROUNDS_CALM 8 /* so many rounds without a pause, then one whatever is left */
+#define ROUNDS_CALM 8 /* this many rounds without a pause, then one in any case */
 #define ROUNDS_MAX 40
 #define POLL_MS 5
 #define DEPTH_MAX 16
@@ -66,7 +66,7 @@ struct mirror {
   size_t dirty_cap;
   bool no_clone;
   char *piece;
-  struct qp__aside_list held; /* for which something waited */
+  struct qp__aside_list held; /* items that had held commits */
 };
 
 /* ---- changed paths ---- */
@@ -469,7 +469,7 @@ copy_single(struct mirror *m, const char *name, struct qp_err *err)
   return S_ISREG(st.st_mode) ? copy_file(m, name, err) : QP_OK;
 }
 
-/* What waits now. */
+/* Copies the held commits. */
 static enum qp_rc
 copy_held(struct mirror *m, struct qp_err *err)
 {

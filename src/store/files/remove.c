@@ -19,7 +19,7 @@
 #define WIPE_CHUNK ((size_t)256 << 10)
 #define WIPE_DEPTH 16
 
-/* Everything that a context can have. */
+/* All files and directories of a context. */
 static const struct form {
   const char *dir;
   const char *end;
@@ -102,7 +102,7 @@ qp__files_wipe(void *self, const char *const *paths, size_t n, struct qp_err *er
   return QP_OK;
 }
 
-/* Removes what went, overwritten before. */
+/* Overwrites and removes what the commit moved to tmp/. */
 static enum qp_rc
 erase_removed(struct removal *r, struct qp_err *err)
 {
@@ -149,8 +149,8 @@ erase_lost(struct qp__files *f, const char *id, struct qp_err *err)
       others = f->os->listdir(f->os->self, f->root, "contexts", is_namesake, begin) != 0;
     if (!whole && others) {
       qp__log(&f->log, QP_LOG_WARN, "files",
-              "'lost/%s' may be of the context %s or of another one, and stays", names.list[i].name,
-              id);
+              "'lost/%s' may belong to context %s or to another one; it is kept",
+              names.list[i].name, id);
       continue;
     }
     (void)snprintf(path, sizeof(path), "lost/%s", names.list[i].name);
@@ -183,7 +183,7 @@ take_away(struct removal *r, const char *path, bool *there, struct qp_err *err)
   return qp__txn_rename(&r->txn, path, to, 0, err);
 }
 
-/* Commits, and removes what went. */
+/* Commits, and removes what the commit moved to tmp/. */
 static enum qp_rc
 commit(struct removal *r, const struct qp_uuid *id, struct qp_err *err)
 {

@@ -58,10 +58,10 @@ make(struct qp__reserve *r)
   qp__close(r->os, fd);
   if (fd >= 0 && sys)
     (void)r->os->unlinkat(r->os->self, r->root, QP__RESERVE_PATH, 0);
-  return sys != -ENOSPC && sys != -EDQUOT; /* anything else: do without one */
+  return sys != -ENOSPC && sys != -EDQUOT; /* after any other failure there is no reserve */
 }
 
-/* Makes it again if there is room, and sees whether there is. */
+/* Checks the free space, and creates the file again if there is enough. */
 static void
 look(struct qp__reserve *r)
 {
@@ -77,7 +77,7 @@ look(struct qp__reserve *r)
   r->looked_ms = r->os->mono_ms(r->os->self);
   if (was_full && !atomic_load(&r->full))
     qp__log(&r->log, QP_LOG_INFO, "reserve",
-            "there is room on the disk again: the store takes all writes");
+            "the disk has free space again: the store accepts all writes");
 }
 
 void
@@ -118,8 +118,8 @@ qp__reserve_give(struct qp__reserve *r)
     atomic_store(&r->given, true);
     r->looked_ms = r->os->mono_ms(r->os->self);
     qp__log(&r->log, QP_LOG_WARN, "reserve",
-            "the disk is full: the reserve of %llu KiB is given up to go on; nothing can be added "
-            "until it can be made again",
+            "the disk is full: the reserve of %llu KiB was released; nothing can be added until it "
+            "can be created again",
             (unsigned long long)(r->size >> 10));
   }
   qp__mutex_unlock(&r->lock);
@@ -138,7 +138,7 @@ qp__reserve_note(struct qp__reserve *r)
 {
   if (!r->os || atomic_exchange(&r->full, true))
     return;
-  qp__log(&r->log, QP_LOG_ERROR, "reserve", "the disk is full: a write found no room");
+  qp__log(&r->log, QP_LOG_ERROR, "reserve", "the disk is full: a write failed");
 }
 
 /* Checks again, but not too often. */
@@ -155,7 +155,7 @@ static enum qp_rc
 fail_full(const struct qp__reserve *r, struct qp_err *err)
 {
   return qp__fail(err, QP_FULL,
-                  "the disk is full: delete contexts or make room, until %llu KiB are free",
+                  "the disk is full: delete contexts or other files until %llu KiB are free",
                   (unsigned long long)((r->size + r->margin) >> 10));
 }
 

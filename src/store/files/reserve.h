@@ -33,8 +33,8 @@ struct qp__reserve {
   uint64_t size;         /* of the file */
   uint64_t margin;       /* less than this is called full */
   struct qp__mutex lock; /* of the file and the rest */
-  int64_t looked_ms;     /* when it was last tried to make it */
-  atomic_bool full;      /* there was too little space at the last check or write */
+  int64_t looked_ms;     /* time of the last attempt to create it */
+  atomic_bool full;      /* the last check or write found too little space */
   atomic_bool given;     /* it is released */
 };
 
@@ -43,13 +43,14 @@ void qp__reserve_init(struct qp__reserve *r, const struct qp__os *os, int root, 
                       const struct qp__log *log);
 void qp__reserve_release(struct qp__reserve *r);
 
-/* At the start, after the recovery: makes it if it is not there, and sees what room there is. */
+/* At the start, after the recovery: creates the file if it is missing, and checks the free
+ * space. */
 void qp__reserve_start(struct qp__reserve *r);
 /* Releases it. False: it did not exist. */
 bool qp__reserve_give(struct qp__reserve *r);
 /* Before an operation that frees space: releases it if almost no space is left. */
 void qp__reserve_before(struct qp__reserve *r);
-/* A write found no room. */
+/* A write failed because the disk is full. */
 void qp__reserve_note(struct qp__reserve *r);
 
 /* Whether there is space: QP_FULL with a message. Checks again if there was none. */

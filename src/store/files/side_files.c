@@ -112,7 +112,7 @@ qp__plain_op(const struct qp__driver_change *ch, struct qp__op *op)
 static int
 open_regular(struct qp__files *f, const char *path, struct stat *st)
 {
-  /* O_NONBLOCK: a named pipe in the place of a file must not hang us. */
+  /* O_NONBLOCK: opening a named pipe in the place of a file must not block. */
   int fd = qp__open(f->os, f->root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
   int sys;
 

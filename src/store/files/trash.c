@@ -182,7 +182,7 @@ look_at_packed(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct 
   return rc ? rc : s->unknown ? QP_STOPPED : QP_OK;
 }
 
-/* A pack that no entry names is left over when all that is in it is elsewhere. */
+/* A pack without entries is a leftover if all its messages are stored elsewhere. */
 static enum qp_rc
 look_at_pack(void *arg, const char *name, struct qp_err *err)
 {
@@ -351,7 +351,7 @@ remove_one(void *arg, const char *path, uint64_t bytes, struct qp_err *err)
   return QP_OK;
 }
 
-/* The files of what has just been forgotten. */
+/* Removes the files of the purged messages. */
 static void
 remove_files(struct purge *p, const bool *gone)
 {

@@ -71,7 +71,7 @@ qp__gate_enter(struct qp__gate *g, struct qp__mutex *mutex)
   if (!open && !g->impatient) {
     g->impatient = true;
     qp__log(&g->log, QP_LOG_WARN, "journal",
-            "a backup has stopped all writes for %d seconds; going on without waiting for it",
+            "a backup has stopped all writes for %d seconds; continuing without waiting for it",
             PATIENCE_MS / 1000);
   }
   if (!g->inside++ && g->contexts >= 0)

@@ -1,9 +1,9 @@
 /* memory.c - the memory driver: a store that lives and dies with its process.
  *
- * It keeps the promises of driver.h but one: durable means until close. Tests run on it, and it
- * shows that the interface is not shaped by files. Every context is an image as a load makes it,
- * and the stored bytes of its messages by slot. One lock guards all of it; a commit reserves first
- * and then cannot fail. */
+ * It keeps all promises of driver.h except one: data is durable only until close. Tests run on it,
+ * and it shows that the interface does not depend on files. A context is an image, as a load
+ * returns it, and the stored bytes of its messages by slot. One lock guards everything; a commit
+ * reserves memory first and then cannot fail. */
 #include <stdio.h>
 #include <string.h>
 
@@ -235,7 +235,7 @@ free_handle(void *self, void *context)
 
 /* ---- writing ---- */
 
-/* Copies what the changes bring and makes room for it, so that applying them cannot fail. */
+/* Copies the data of the changes and reserves memory, so that applying them cannot fail. */
 static bool
 reserve(struct qp__memory *m, struct qp__driver_change *changes, size_t n)
 {
@@ -328,8 +328,8 @@ stage(void *self, struct qp__driver_change *changes, size_t n, qp__store_publish
   return rc;
 }
 
-/* Publishes, in the order of staging: not before, because the front puts what it publishes in its
- * own place only once the commit is staged. */
+/* Publishes in the order of staging. stage() cannot publish: the front prepares what it publishes
+ * only after that. */
 static enum qp_rc
 finish(void *self, void *ticket, struct qp_err *err)
 {
@@ -442,7 +442,7 @@ get_stats(void *self, struct qp__driver_stats *out)
   qp__mutex_unlock(&m->lock);
 }
 
-/* Nothing is here that the front does not see. */
+/* The driver stores nothing that the front does not see. */
 static enum qp_rc
 check_nothing(void *self, void *context, struct qp__image *image, struct qp__problems *problems,
               struct qp_err *err)

@@ -1,8 +1,8 @@
 /* memory_files.h - the plain files of a memory store: bytes by path.
  *
  * A commit reserves first: it adds an entry for every file that its changes name, with enough
- * memory for their bytes, so that applying them cannot fail. An entry without `there` is not a
- * file: it exists only from reserve to tidy. The caller holds the store's lock. */
+ * memory for their bytes, so that applying them cannot fail. An entry whose `there` is false is not
+ * a file: it exists only from reserve to tidy. The caller holds the store's lock. */
 #ifndef QP_STORE_MEMORY_MEMORY_FILES_H
 #define QP_STORE_MEMORY_MEMORY_FILES_H
 

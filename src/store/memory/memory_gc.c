@@ -1,4 +1,4 @@
-/* memory_gc.c - messages of the memory driver that are deleted for good. */
+/* memory_gc.c - deletes messages of the memory driver for good. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -51,7 +51,7 @@ purge(void *self, void *context, struct qp__image *image, const bool *gone, bool
     replace_image(&c->image, &kept);
     qp__free(c->messages);
     c->messages = messages;
-    c->cap = c->image.tree.count; /* there is more room, which need not be known */
+    c->cap = c->image.tree.count; /* the memory is larger, which does not matter */
     m->commits++;
   } else {
     qp__free(messages);

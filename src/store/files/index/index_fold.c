@@ -320,7 +320,7 @@ finish(void *self, void *context, void **ticket, struct qp_err *err)
   return rc;
 }
 
-/* ---- a whole fold at once ---- */
+/* ---- a whole fold in one call ---- */
 
 static enum qp_rc
 add_rewrite_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log,

@@ -429,7 +429,7 @@ drop_misnamed(struct rebuild *r)
   r->count = r->sorted = kept;
 }
 
-/* ---- what is lost ---- */
+/* ---- placeholders for lost messages ---- */
 
 /* Adds an entry for a missing message that has children, so that they stay connected to the history
  * before them. Only its id is known. */
@@ -561,7 +561,7 @@ reattach(struct rebuild *r, struct qp_err *err)
   return QP_OK;
 }
 
-/* ---- into the tree ---- */
+/* ---- adding to the tree ---- */
 
 static enum qp_rc
 add_one(struct rebuild *r, struct found *f, uint64_t *bad_parents, struct qp__rebuilt *out,

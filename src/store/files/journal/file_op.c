@@ -100,7 +100,7 @@ qp__op_next(struct qp__op_reader *r, struct qp__op *op, enum qp_rc *rc)
   return !*rc;
 }
 
-/* ---- carrying out ---- */
+/* ---- applying ---- */
 
 void
 qp__applier_init(struct qp__applier *a, const struct qp__os *os, int root, int tmp)
@@ -246,7 +246,7 @@ apply_put(struct qp__applier *a, const struct qp__op *op, const char *staged)
   if (!staged) {
     temp_name(a, temp);
     rc = qp__file_create(os, a->tmp, temp, op->data);
-    if (rc == -EEXIST) { /* left by a recovery that was cut short */
+    if (rc == -EEXIST) { /* left by an interrupted recovery */
       rc = qp__tree_remove(os, a->tmp, temp);
       if (!rc)
         rc = qp__file_create(os, a->tmp, temp, op->data);

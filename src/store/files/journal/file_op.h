@@ -45,8 +45,7 @@ struct qp__op {
 enum qp_rc qp__op_encode(struct qp__buf *out, const struct qp__op *op);
 
 /* Walks the operations of a frame body. Every length and path is checked: QP_CORRUPT for a body
- * that encode could not have made. Pointers in *op are valid until the next call (paths are copied
- * into `paths`). */
+ * that encode could not have made. Pointers in *op are valid until the next call. */
 struct qp__op_reader {
   struct qp_bytes body;
   size_t pos;

@@ -146,7 +146,7 @@ qp__aside_scan(const struct qp__os *os, int dir, struct qp__aside_list *l, struc
   return sys ? qp__fail_sys(err, sys, "cannot list 'journal'") : QP_OK;
 }
 
-/* ---- what concerns one of them ---- */
+/* ---- operations of one item ---- */
 
 /* `kind` and the first `len` bytes of `name`. */
 static bool
@@ -268,7 +268,7 @@ qp__aside_fail(const struct qp__aside *h, struct qp_err *err)
 
 /* ---- the file ---- */
 
-/* What a frame does there, as the body of a frame with an empty header before it. */
+/* The operations of a frame that concern the item, as the body of a frame after an empty header. */
 static enum qp_rc
 filter(struct qp_bytes body, const char *id, struct qp__buf *out, struct qp_err *err)
 {

@@ -63,7 +63,7 @@ const char *qp__aside_text(const char *id, char out[QP__ASIDE_TEXT]);
 /* Where its files are, relative to the data directory: a directory with all of them. */
 void qp__aside_place(const char *id, char out[QP__PATH_MAX]);
 
-/* The item that a path belongs to; false: to none. */
+/* The item that a path belongs to. False: it belongs to no item. */
 bool qp__aside_id_of(const char *path, char id[QP__ASIDE_ID_LEN]);
 /* The item that an operation changes; of a rename from one to another, the first. */
 bool qp__aside_id_of_op(const struct qp__op *op, char id[QP__ASIDE_ID_LEN]);
@@ -77,7 +77,8 @@ bool qp__aside_in_context(struct qp_bytes body);
 /* The error for callers that use a held item. */
 enum qp_rc qp__aside_fail(const struct qp__aside *h, struct qp_err *err);
 
-/* Adds what a frame does there to the end of dir/{id}{suffix}. `key` is the frame's hash. */
+/* Appends the operations of a frame that concern this item to dir/{id}{suffix}. `key` is the
+ * frame's hash. */
 enum qp_rc qp__aside_append(const struct qp__os *os, int dir, const char *id, const char *suffix,
                             uint64_t key, struct qp_bytes body, struct qp_err *err);
 /* Opens dir/{id}.held as a segment whose frames begin at 0. QP_NOTFOUND. */

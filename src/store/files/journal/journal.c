@@ -179,7 +179,7 @@ last_segment(struct qp__journal *j)
   return &j->live[j->live_count - 1];
 }
 
-/* Gives up the lock while it works. Makes the spare segment, at least `size` long. */
+/* Releases the lock while it works. Creates the spare segment, at least `size` long. */
 enum qp_rc
 qp__journal_prepare_spare(struct qp__journal *j, uint64_t size, struct qp_err *err)
 {
@@ -432,7 +432,7 @@ enqueue(struct qp__journal *j, struct qp__txn *txn, uint64_t space)
     qp__journal_invariants(j);
 }
 
-/* What a commit changes and is held, or NULL. */
+/* A held item that the commit changes, or NULL. */
 static const struct qp__aside *
 held_by(const struct qp__journal *j, const struct qp__txn *txn)
 {
@@ -646,8 +646,8 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
   if (!has_id || !qp__aside_is_local(sys, false))
     return rc;
   qp__log(&j->options.log, QP_LOG_ERROR, "journal",
-          "%s has changes that cannot be written yet, and is set aside: %s",
-          qp__aside_text(id, text), err->msg);
+          "%s has changes that cannot be written yet; they are kept: %s", qp__aside_text(id, text),
+          err->msg);
   qp__mutex_lock(&j->lock);
   *held = qp__aside_note(&j->held, id, err);
   atomic_store(&j->held_count, (unsigned)j->held.count);

@@ -98,8 +98,8 @@ void qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool 
 /* Makes all files of the data directory durable. A failure poisons the journal: only it still has
  * what the files may have lost. */
 enum qp_rc qp__journal_sync_files(struct qp__journal *j, struct qp_err *err);
-/* Whether it is poisoned: QP_FULL, QP_READONLY or QP_NOMEM when that is the
- * reason, else QP_IO, and why; or QP_OK. */
+/* Whether it is poisoned: QP_FULL, QP_READONLY or QP_NOMEM if that is the reason, otherwise QP_IO;
+ * QP_OK: it is not. */
 enum qp_rc qp__journal_check(struct qp__journal *j, struct qp_err *err);
 
 /* Does for a stopped journal, in place, what opening does: waits until no thread works in it. Then

@@ -49,7 +49,7 @@ struct qp__journal {
   struct qp__txn *queue_tail;
   bool syncing;       /* a leader is in the sync station */
   bool checkpointing; /* a thread is in checkpoint() */
-  bool preparing;     /* a thread makes the spare */
+  bool preparing;     /* a thread creates the spare */
   bool stopping;
   unsigned leading;   /* threads in the sync or the apply station, or on the way between them */
   enum qp_rc refusal; /* while it is stopped: the code for new writes */
@@ -69,11 +69,11 @@ struct qp__journal {
 
 /* All with the lock held. Functions that release it while they work say so. */
 
-/* The answer of a poisoned journal to what it has not begun: nothing of that will ever be there. */
+/* The error of a poisoned journal for new operations: nothing of them will ever be stored. */
 enum qp_rc qp__journal_answer(const struct qp__journal *j, struct qp_err *err);
 /* Whether this process may still write; needs no lock. */
 enum qp_rc qp__journal_may_write(const struct qp__journal *j, struct qp_err *err);
-/* Makes the spare segment, at least `size` long; gives up the lock. */
+/* Makes the spare segment, at least `size` long; releases the lock meanwhile. */
 enum qp_rc qp__journal_prepare_spare(struct qp__journal *j, uint64_t size, struct qp_err *err);
 /* How many segments at the front are retired and completely applied. */
 size_t qp__journal_applied_segments(const struct qp__journal *j);
@@ -83,7 +83,7 @@ bool qp__journal_is_empty(const struct qp__journal *j);
 bool qp__journal_wants_spare(struct qp__journal *j);
 /* Asserts what holds for segments, numbers and the queue whenever the lock is free. */
 void qp__journal_invariants(const struct qp__journal *j);
-/* See journal.c; both give up the lock. */
+/* See journal.c; both release the lock meanwhile. */
 enum qp_rc qp__journal_run_checkpoint(struct qp__journal *j, struct qp_err *err);
 void qp__journal_lead(struct qp__journal *j);
 

@@ -1,4 +1,5 @@
-/* journal_life.c - how the journal begins, recovers and ends. See journal.h. */
+/* journal_life.c - opens, mends and closes the journal, and releases held commits. See
+ * journal.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -54,8 +55,8 @@ release(struct qp__journal *j, const char *id, struct qp_err *err)
     rc = qp__aside_remove(j->os, j->dir, id, err);
   qp__mutex_lock(&j->lock);
   if (!rc) {
-    qp__log(&j->options.log, QP_LOG_WARN, "journal", "%s has the changes that were kept for it",
-            qp__aside_text(id, text));
+    qp__log(&j->options.log, QP_LOG_WARN, "journal",
+            "the changes that were kept for %s are written", qp__aside_text(id, text));
     qp__aside_forget(&j->held, id);
     atomic_store(&j->held_count, (unsigned)j->held.count);
     if (!qp__aside_is_context(id))
@@ -204,7 +205,7 @@ qp__journal_resume(struct qp__journal *j)
   QP_ASSERT_NOT_HELD(&j->lock);
   qp__mutex_lock(&j->lock);
   if (j->poison) {
-    qp__log(&j->options.log, QP_LOG_WARN, "journal", "the store takes writes again");
+    qp__log(&j->options.log, QP_LOG_WARN, "journal", "the store accepts writes again");
     mark_live(j, true);
   }
   j->poison = QP_OK;
@@ -283,7 +284,7 @@ qp__journal_scrub(struct qp__journal *j, struct qp_err *err)
   return rc ? rc : qp__journal_sync_files(j, err);
 }
 
-/* At the end, when the journal is empty: what went through it shall not stay in its files. */
+/* At the end, when the journal is empty: removes the bytes of old commits from its files. */
 static void
 wipe_last(struct qp__journal *j)
 {

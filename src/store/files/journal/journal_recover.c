@@ -158,8 +158,9 @@ walk_all(struct walk *w, int dir, const struct number_list *list, struct qp_err 
   return rc;
 }
 
-/* Makes what the segments hold durable: a process that died may have left frames that only the
- * cache has. Were they replayed and then lost with the power, half of them could stay. */
+/* Makes the content of the segments durable: a process that died may have left frames that are only
+ * in the cache. If such a frame were replayed and then lost by a power cut, half of its changes
+ * could remain. */
 static enum qp_rc
 sync_segments(const struct qp__os *os, int dir, const struct number_list *list, struct qp_err *err)
 {
@@ -263,7 +264,7 @@ remove_temp(void *arg, const char *name, unsigned char type)
   return guard ? sys : 0;
 }
 
-/* ---- what is held ---- */
+/* ---- held commits ---- */
 
 /* A recovery under way. */
 struct replay {
@@ -376,7 +377,7 @@ hold_context(struct replay *r, const char *id, bool *any, struct qp_err *err)
   return sys ? qp__fail_sys(err, sys, "cannot write 'journal/%s'", to) : QP_OK;
 }
 
-/* Holds what could not be done. */
+/* Writes the commits that could not be applied to the files of their items. */
 static enum qp_rc
 hold_failed(struct replay *r, const struct qp__log *log, struct qp__aside_list *out,
             struct qp_err *err)
@@ -394,7 +395,7 @@ hold_failed(struct replay *r, const struct qp__log *log, struct qp__aside_list *
     if (!qp__aside_note(out, failed->v[i].id, &failed->v[i].cause))
       return qp__fail_nomem(err, "replaying the journal");
     qp__log(log, QP_LOG_ERROR, "journal",
-            "%s has changes that cannot be written yet, and is set aside: %s",
+            "%s has changes that cannot be written yet; they are kept: %s",
             qp__aside_text(failed->v[i].id, text), failed->v[i].cause.msg);
   }
   return rc;
@@ -418,9 +419,9 @@ keep_sources(void *arg, const struct frame *frame, struct qp_err *err)
   return qp__buf_check(kept, "names in 'tmp'", err);
 }
 
-/* ---- all of it ---- */
+/* ---- recovery ---- */
 
-/* Applies what is held for a context and not in the journal. *failed: the result. */
+/* Applies the held commits of an item that are not in the journal. *failed: the result. */
 static enum qp_rc
 play_held(struct replay *r, const char *id, struct qp_err *failed, struct qp_err *err)
 {
@@ -501,7 +502,7 @@ let_go(const struct replay *r, const struct qp__aside_list *held, const struct q
       continue;
     rc = qp__aside_remove(r->os, r->dir, id, err);
     if (!rc)
-      qp__log(log, QP_LOG_INFO, "journal", "%s has the changes that were kept for it",
+      qp__log(log, QP_LOG_INFO, "journal", "the changes that were kept for %s are written",
               qp__aside_text(id, text));
   }
   return rc;
@@ -541,7 +542,7 @@ recover(struct replay *r, uint64_t segment_bytes, const struct qp__log *log,
   if (rc)
     return rc;
   if (out->replayed && !out->in_place)
-    qp__log(log, QP_LOG_INFO, "journal", "finished %llu commits that were under way",
+    qp__log(log, QP_LOG_INFO, "journal", "replayed %llu commits that a crash interrupted",
             (unsigned long long)out->replayed);
   if (any) {
     sys = qp__syncfs(r->os, r->root);
@@ -591,7 +592,7 @@ qp__aside_carry_out(const struct qp__os *os, int root, int tmp, int dir, const c
   return !rc && held.cause.rc ? qp__aside_fail(&held, err) : rc;
 }
 
-/* ---- a reader's questions ---- */
+/* ---- for readers ---- */
 
 static enum qp_rc
 stop_at_first(void *arg, const struct frame *frame, struct qp_err *err)

@@ -1,4 +1,4 @@
-/* replay_plan.c - the operations of a journal, carried out in memory. See replay_plan.h. */
+/* replay_plan.c - applies the operations of a journal in memory. See replay_plan.h. */
 #include "store/files/journal/replay_plan.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ new_node(struct qp__plan *p, struct qp__node *dir, const char *name)
 
 static void free_node(struct qp__plan *p, struct qp__node *n);
 
-/* Makes it a name where nothing is. */
+/* Makes it a name without a file. */
 static void
 clear_node(struct qp__plan *p, struct qp__node *n)
 {
@@ -233,7 +233,7 @@ type_of(const struct stat *st)
                                 : QP__NODE_OTHER;
 }
 
-/* What a directory has by this name; *out may be a node where nothing is. */
+/* The node of a name in a directory; its type may be QP__NODE_NONE. */
 static int
 get_child(struct qp__plan *p, struct qp__node *dir, const char *name, struct qp__node **out)
 {
@@ -326,7 +326,7 @@ find_dir(struct qp__plan *p, const char *path, bool make, struct qp__node **dir,
   return path[0] ? 0 : -EINVAL;
 }
 
-/* *out is NULL, or a node where something is. */
+/* *out is NULL if nothing exists at the path. */
 static int
 find_node(struct qp__plan *p, const char *path, struct qp__node **out)
 {

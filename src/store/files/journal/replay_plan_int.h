@@ -1,5 +1,5 @@
-/* replay_plan_int.h - the picture of the directory tree that replay_plan.c makes and replay_run.c
- * carries out. */
+/* replay_plan_int.h - the model of the directory tree that replay_plan.c builds and replay_run.c
+ * writes. */
 #ifndef QP_STORE_FILES_JOURNAL_REPLAY_PLAN_INT_H
 #define QP_STORE_FILES_JOURNAL_REPLAY_PLAN_INT_H
 
@@ -24,9 +24,9 @@ struct qp__node {
   struct qp__node *prev;
   struct qp__node *chain; /* in the table of names */
   enum qp__node_type type;
-  bool touched; /* no longer what the disk has at `base` (or nothing, as the disk has not) */
+  bool touched; /* differs from what is at `base` on the disk */
   size_t move;  /* the disk has it elsewhere: its last move, plus 1; else 0 */
-  char *base;   /* where the disk has it when the plan is made; NULL: it is made by operations */
+  char *base;   /* its path on the disk when the plan is made; NULL: created by operations */
   bool has_content;
   struct qp__piece content; /* of a file: all of it, … */
   struct qp__piece *pieces; /* … and what is written over it */
@@ -73,7 +73,7 @@ struct qp__node *qp__node_known(const struct qp__plan *p, const struct qp__node 
 /* Whether it is in tmp/, or tmp/ itself. */
 bool qp__node_is_temp(const struct qp__node *n);
 
-/* What becomes of a failure at a path: QP_OK when it is noted as one of a context alone. */
+/* Handles a failure at a path. QP_OK: it concerns one context alone and was noted. */
 enum qp_rc qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err);
 /* Whether a path is in a context that has failed. */
 bool qp__plan_has_failed(const struct qp__plan *p, const char *path);

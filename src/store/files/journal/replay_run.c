@@ -1,4 +1,4 @@
-/* replay_run.c - a plan carried out. See replay_plan.h for the order and why. */
+/* replay_run.c - executes a plan. See replay_plan.h for the order and why. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct run {
   struct qp__buf found;
 };
 
-/* ---- what moves ---- */
+/* ---- choosing the moves ---- */
 
 /* Whether something that moves is at this path, above it or below it. */
 static bool
@@ -481,7 +481,7 @@ write_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
   return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole plan ---- */
 
 static enum qp_rc
 carry_out(struct run *r, struct qp_err *err)

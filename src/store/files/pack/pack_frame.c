@@ -204,7 +204,7 @@ qp__dict_load(const struct qp__pack_file *file, int root, const char *path, unsi
   int sys;
 
   if (!path)
-    return qp__fail(err, QP_CORRUPT, "the pack '%s' needs dictionary %u, and none belongs to it",
+    return qp__fail(err, QP_CORRUPT, "the pack '%s' needs dictionary %u, but it has no dictionary",
                     file->path, id);
   qp__buf_init(&text, QP__DICT_MAX);
   sys = qp__file_read(file->os, root, path, &text);

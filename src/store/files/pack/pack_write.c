@@ -32,7 +32,7 @@ struct qp__pack_writer {
   bool finished;
 };
 
-/* ---- making one ---- */
+/* ---- creating ---- */
 
 static enum qp_rc
 set_up(struct qp__pack_writer *w, struct qp_bytes dict, int level, struct qp_err *err)

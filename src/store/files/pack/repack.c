@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "os/file.h"
 
-/* ---- small things ---- */
+/* ---- beginning, reading ---- */
 
 enum qp_rc
 qp__repack_begin(struct qp__repack *r, struct qp__files *f, struct qp__fctx *c,
