@@ -73,7 +73,7 @@ qp__mutex_release(struct qp__mutex *m)
 {
   int busy;
 
-  QP_ASSERT(!atomic_load_explicit(&m->owner, memory_order_relaxed)); /* nobody has it locked */
+  QP_ASSERT(!atomic_load_explicit(&m->owner, memory_order_relaxed)); /* it is not locked */
   busy = pthread_mutex_destroy(&m->mutex);
   QP_ASSERT(!busy);
 }

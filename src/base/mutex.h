@@ -40,7 +40,7 @@ enum qp__rank {
   QP__RANK_JOURNAL_RELEASE, /* one context at a time is brought back */
   QP__RANK_JOURNAL,
   QP__RANK_MEMORY,          /* the driver in memory; publishes with it locked */
-  QP__RANK_POSTGRES_BUILD,  /* pg_build.c: what a build has gathered */
+  QP__RANK_POSTGRES_BUILD,  /* pg_build.c: the state of a build */
   QP__RANK_POSTGRES_INDEX,  /* pg_index.c: words are made by one thread at a time */
   QP__RANK_POSTGRES_MEMBER, /* pg_member.c: what its thread shall do */
   QP__RANK_POSTGRES,        /* the queue of commits */
@@ -64,7 +64,7 @@ struct qp__mutex {
 #if QP_CHECKED
   enum qp__rank rank;
   _Atomic(const void *) owner; /* self() of the owner; NULL: not locked */
-  struct qp__mutex *outer;     /* the one that the owner locked before it */
+  struct qp__mutex *outer;     /* the mutex that the owner locked before */
 #endif
 };
 

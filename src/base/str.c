@@ -1,9 +1,11 @@
 /* str.c - see str.h. */
 #include "base/str.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/vec.h"
 
 /* ---- UTF-8 ---- */
 
@@ -344,6 +346,8 @@ qp__time_parse(const char *s, size_t n, int64_t *ms)
   return QP_OK;
 }
 
+/* ---- whole texts ---- */
+
 int
 qp__str_compare(const void *a, const void *b)
 {
@@ -366,4 +370,31 @@ bool
 qp__str_same(const char *a, const char *b)
 {
   return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool
+qp__texts_add(struct qp__texts *list, const char *text, size_t n)
+{
+  char *copy = qp__strndup(text, n);
+  bool ok = copy && qp__vec_push(list->at, list->count, list->cap, copy);
+
+  if (!ok)
+    qp__free(copy);
+  return ok;
+}
+
+void
+qp__texts_sort(struct qp__texts *list)
+{
+  if (list->count)
+    qsort(list->at, list->count, sizeof(*list->at), qp__str_compare);
+}
+
+void
+qp__texts_release(struct qp__texts *list)
+{
+  for (size_t i = 0; i < list->count; i++)
+    qp__free(list->at[i]);
+  qp__free(list->at);
+  *list = (struct qp__texts){ NULL, 0, 0 };
 }

@@ -38,6 +38,17 @@ bool qp__str_same(const char *a, const char *b);
 /* For qsort and bsearch over pointers to texts. */
 int qp__str_compare(const void *a, const void *b);
 
+/* A list of texts. All zero is empty. */
+struct qp__texts {
+  char **at;
+  size_t count, cap;
+};
+
+/* Appends a copy of the first n bytes of `text`. False: out of memory; the list is unchanged. */
+bool qp__texts_add(struct qp__texts *list, const char *text, size_t n);
+void qp__texts_sort(struct qp__texts *list);
+void qp__texts_release(struct qp__texts *list);
+
 /* A number of n bytes (at most 8), the first byte is the lowest. */
 static inline void
 qp__put_le(void *out, uint64_t value, size_t n)

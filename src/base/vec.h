@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Room for `more` elements behind the first `count`. False: no memory. */
+/* Room for `more` elements after the first `count`. False: out of memory. */
 #define qp__vec_reserve(items, count, cap, more)                               \
   ((items) = qp__vec_grow((items), (count), &(cap), (more), sizeof(*(items))), \
    (cap) - (count) >= (more))

@@ -363,10 +363,10 @@ qp__branches_clone(const struct qp__meta *from, struct qp__meta *to)
     to->branch_count = i + 1;
     copy->created_at = b->created_at;
     copy->base = b->base;
-    copy->extra = b->extra ? json_deep_copy(b->extra) : NULL;
     if (!qp__str_replace(&copy->name, b->name) ||
         !qp__str_replace(&copy->system_prompt_id, b->system_prompt_id) ||
-        !qp__str_replace(&copy->user_prompt, b->user_prompt) || (b->extra && !copy->extra))
+        !qp__str_replace(&copy->user_prompt, b->user_prompt) ||
+        !qp__value_copy(b->extra, &copy->extra))
       return false;
   }
   return true;

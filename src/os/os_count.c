@@ -9,8 +9,8 @@ count(atomic_ullong *n)
   (void)atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
 }
 
-/* All slots of struct qp__os: the result, the name, what is counted in *c, the parameters, and the
- * arguments of the call that is passed on. */
+/* All slots of struct qp__os: the type of the result, the name, the statement that counts in *c,
+ * the parameters, and the arguments of the inner call. */
 #define SLOTS(SLOT)                                                                                \
   SLOT(int, open_root, count(&c->opens), (void *self, const char *path, int create),               \
        (in, path, create))                                                                         \

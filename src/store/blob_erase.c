@@ -137,7 +137,7 @@ qp__blobs_of_context(struct qp_store *s, const struct qp_uuid *id, struct qp__bu
     s->driver->context_free(s->self, driver);
   }
   qp__image_release(&image);
-  return rc == QP_CORRUPT ? QP_OK : rc; /* it can be erased; what it referred to is not known */
+  return rc == QP_CORRUPT ? QP_OK : rc; /* it can be erased, but its references are unknown */
 }
 
 enum qp_rc

@@ -160,7 +160,7 @@ restore_message(struct checking *k, struct qp__entry *e, enum qp_problem_kind ki
   return qp__fail_as(err, rc, &own);
 }
 
-/* A message whose content is not what the index says. */
+/* Handles a message whose content does not match the index. */
 static enum qp_rc
 damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const struct qp_err *cause,
                 struct qp_err *err)
@@ -219,7 +219,7 @@ returned_message(struct checking *k, struct qp__entry *e, struct qp_err *err)
   return rc;
 }
 
-/* Which field of the index is not what the message says, or NULL. */
+/* The field of the index that differs from the message, or NULL. */
 static const char *
 find_difference(const struct qp__tree *tree, const struct qp__entry *e, const struct qp_message *m)
 {
@@ -236,7 +236,7 @@ find_difference(const struct qp__tree *tree, const struct qp__entry *e, const st
                                                               : NULL;
 }
 
-/* The content has the hash of the entry: then it is right, and the rest of the entry must match
+/* The content has the hash of the entry, so it is correct: the other fields of the entry must match
  * it. */
 static enum qp_rc
 compare_entry(struct checking *k, const struct qp__entry *e, struct qp_bytes text,

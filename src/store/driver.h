@@ -47,7 +47,7 @@ enum qp__driver_change_kind {
    * deletes the file. The changes of one commit are applied in their order. */
   QP__CHANGE_FILE_PUT,    /* the file `path` holds exactly `bytes` */
   QP__CHANGE_FILE_APPEND, /* `bytes` are written at `offset` of `path`, which is its end; with `cut`
-                           * everything behind `offset` is removed first. Creates the file. */
+                           * everything after `offset` is removed first. Creates the file. */
   QP__CHANGE_FILE_RENAME, /* the file `path` is renamed to `to`. The front promises that since the
                            * store was opened it has not written `to`, and that it will not write
                            * `path` again: so a journal may repeat the rename. */
@@ -74,7 +74,7 @@ struct qp__driver_change {
   enum qp_message_status status;
   int64_t at;
   const struct qp__entry *entry; /* of a message: everything except its place in the tree */
-  const char *dir;               /* of a message: the directory that entry->dir stands for */
+  const char *dir;               /* of a message: the name of the directory entry->dir */
   struct qp_bytes bytes;         /* stored form of a message or metadata; of a file */
   const char *path;              /* of a plain file */
   uint64_t offset;               /* in it */
@@ -211,7 +211,7 @@ struct qp__driver_build {
    * again. QP_EXISTS. */
   enum qp_rc (*commit)(void *self, void *build, struct qp__driver_change *puts, size_t put_count,
                        const struct qp__build_move *moves, size_t n, struct qp_err *err);
-  void (*free)(void *self, void *build); /* removes what was not committed */
+  void (*free)(void *self, void *build); /* removes everything that was not committed */
   /* Calls fn(arg, 0) … fn(arg, n - 1), several at a time. NULL: the front calls them in turn. */
   void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
 };
@@ -265,7 +265,7 @@ struct qp__driver_recovery {
 };
 
 /* Held commits: commits that are durable, but could not be applied because the files of one context
- * (prompt, session, blob) cannot be written. They wait; that context fails, others work. Without
+ * (prompt, session, blob) cannot be written. They wait; only that context fails. Without
  * it: a commit is applied or the store stops. */
 struct qp__driver_held {
   bool (*context)(void *self, const struct qp_uuid *id); /* commits of it wait */
@@ -330,7 +330,8 @@ struct qp__driver_lease {
                      struct qp_err *err);
   /* Where other servers find this one. */
   enum qp_rc (*announce)(void *self, const char *address, struct qp_err *err);
-  /* Until when, by os->mono_ms, no other server can hold what this one holds. 0: not joined. */
+  /* The time (os->mono_ms) until which no other server can hold what this one holds. 0: not
+   * joined. */
   int64_t (*valid_until)(void *self);
   /* Holds something that is not a context. QP_BUSY: another live server holds it. */
   enum qp_rc (*take)(void *self, const struct qp_uuid *id, struct qp_err *err);
@@ -417,7 +418,7 @@ struct qp__driver_catalogue {
  * closes it after close(), and keeps files of its own in it: the catalogue, markers of erasures.
  * Without it: the catalogue is in memory, and erasing leaves no markers. */
 struct qp__driver_directory {
-  /* A new name, "tmp/…", for a file of the front. open() removes what is left in tmp/. */
+  /* A new name, "tmp/…", for a file of the front. open() empties tmp/. */
   void (*temp_name)(void *self, char out[64]);
 };
 

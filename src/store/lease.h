@@ -15,8 +15,8 @@ struct qp__lease_watch {
    * Called by a thread of the driver, before it joins again. The state in memory may be
    * outdated. */
   void (*lost)(void *arg);
-  /* A context that a server left behind in the middle of a turn. Called by the same thread, again
-   * and again until some server has opened it; and by the thread that opens it. */
+  /* Another server has ended in the middle of a turn of this context. Called by the same thread,
+   * repeatedly until a server has opened it; also by the thread that opens it. */
   void (*orphan)(void *arg, const struct qp_uuid *id);
   void *arg;
 };
@@ -24,12 +24,12 @@ enum qp__lease_role { QP__LEASE_ENGINE, QP__LEASE_SERVER, QP__LEASE_ROLES };
 #define QP__ADDRESS_MAX 256
 struct qp__lease_holder {
   bool held;                     /* by another server, which is alive */
-  char address[QP__ADDRESS_MAX]; /* its URL; "": it has announced none yet, or is no server */
+  char address[QP__ADDRESS_MAX]; /* its URL; "": it has not announced an URL */
 };
 struct qp__lease_stats {
   uint64_t taken;      /* leases that this server took */
   uint64_t taken_over; /* of these, contexts of servers that had ended */
-  uint64_t lost;       /* how often this server lost what it held */
+  uint64_t lost;       /* how often this server lost its leases */
   int64_t late_ms;     /* how long the newest extension of the lease took */
   uint64_t errors;     /* extensions and looks at other servers that failed */
   /* The connections to the database, also of a process that has not joined. */
@@ -62,14 +62,14 @@ enum qp_rc qp__lease_join(struct qp_store *s, int64_t lease_ms, struct qp_err *e
 void qp__lease_watch(struct qp_store *s, enum qp__lease_role role,
                      const struct qp__lease_watch *watch);
 
-/* Whether what this server holds may be used now: no other server can have taken it over. Takes no
- * lock and sends no query. */
+/* Whether the leases of this server are valid now: no other server can hold the same contexts.
+ * Takes no lock and sends no query. */
 bool qp__lease_valid(const struct qp_store *s);
 /* Waits until that is true, at most QP__LEASE_PATIENCE_MS. QP_BUSY: the database cannot be
  * reached. */
 enum qp_rc qp__lease_wait(const struct qp_store *s, struct qp_err *err);
 
-/* The functions of struct qp__driver_lease. Without one: nobody else holds anything. */
+/* The functions of struct qp__driver_lease. Without it: no other server holds anything. */
 enum qp_rc qp__lease_announce(struct qp_store *s, const char *address, struct qp_err *err);
 enum qp_rc qp__lease_holder(struct qp_store *s, const struct qp_uuid *id,
                             struct qp__lease_holder *out, struct qp_err *err);

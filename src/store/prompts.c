@@ -9,7 +9,6 @@
 #include "base/seal.h"
 #include "base/str.h"
 #include "base/uuid.h"
-#include "base/vec.h"
 #include "model/prompt.h"
 #include "store/context/context_int.h"
 
@@ -101,24 +100,10 @@ qp_prompt_get(struct qp_store *store, const char *id, qp_prompt_visit *visit, vo
   return rc;
 }
 
-struct ids {
-  char **list;
-  size_t count;
-  size_t cap;
-};
-
 static enum qp_rc
-collect_id(void *arg, const char *name)
+collect_id(void *ids, const char *id)
 {
-  struct ids *ids = arg;
-
-  if (!qp__vec_reserve(ids->list, ids->count, ids->cap, 1))
-    return QP_NOMEM;
-  ids->list[ids->count] = qp__strdup(name);
-  if (!ids->list[ids->count])
-    return QP_NOMEM;
-  ids->count++;
-  return QP_OK;
+  return qp__texts_add(ids, id, strlen(id)) ? QP_OK : QP_NOMEM;
 }
 
 /* Whether its file lacks changes that could not be written. */
@@ -158,19 +143,15 @@ visit_listed(struct qp_store *s, const char *id, qp_prompt_visit *visit, void *a
 enum qp_rc
 qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct qp_err *err)
 {
-  struct ids ids = { 0 };
+  struct qp__texts ids = { NULL, 0, 0 };
   enum qp_rc rc = qp__prompt_ids(store, collect_id, &ids, err);
 
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "listing prompts");
-  if (!rc && ids.count)
-    qsort(ids.list, ids.count, sizeof(*ids.list), qp__str_compare);
-  for (size_t i = 0; i < ids.count; i++) {
-    if (!rc)
-      rc = visit_listed(store, ids.list[i], visit, arg, err);
-    qp__free(ids.list[i]);
-  }
-  qp__free(ids.list);
+  qp__texts_sort(&ids);
+  for (size_t i = 0; i < ids.count && !rc; i++)
+    rc = visit_listed(store, ids.at[i], visit, arg, err);
+  qp__texts_release(&ids);
   return rc;
 }
 

@@ -74,8 +74,8 @@ same_place(const struct qp__tree *a, uint64_t x, const struct qp__tree *b, uint6
          a->frames[qp__place_frame(x)].offset == b->frames[qp__place_frame(y)].offset;
 }
 
-/* Whether the context in memory can be changed to the image while others read it: it only grows,
- * and no message moved to another pack. */
+/* Whether the context in memory can be changed to the image while other threads read it: it only
+ * grows, and no message moved to another pack. */
 static bool
 can_become(const struct qp_context *c, const struct qp__image *image)
 {

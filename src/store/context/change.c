@@ -61,7 +61,8 @@ struct work {
 
 /* ---- life ---- */
 
-/* With room for everything that the change can add; the arrays are behind it. */
+/* One block of memory: the work, then its arrays, with room for everything that the change can
+ * add. */
 static struct work *
 new_work(struct qp_context *c, const struct qp_change *change)
 {

@@ -31,7 +31,7 @@ find_place(struct qp_store *s, const struct qp_uuid *id)
   return at;
 }
 
-/* About what a context costs in memory. */
+/* The approximate memory of a context. */
 static size_t
 weight(const struct qp_context *c)
 {

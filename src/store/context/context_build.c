@@ -302,7 +302,7 @@ qp__build_add(struct qp__build *b, const char *branch, size_t first, size_t n,
   return rc;
 }
 
-/* ---- the rest of a build ---- */
+/* ---- paths and prompts ---- */
 
 enum qp_rc
 qp__build_path(struct qp__build *b, const struct qp_uuid *head, struct qp_uuid **out, size_t *count,

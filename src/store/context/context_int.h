@@ -124,7 +124,7 @@ struct qp_store {
   struct qp__migrating *migrating; /* contexts that are being migrated now */
 
   /* lease.h */
-  atomic_ullong losses; /* how often this process lost what it held */
+  atomic_ullong losses; /* how often this process lost its leases */
   atomic_ullong common; /* `losses` + 1 when it took qp__lease_common; 0: never */
   struct qp__mutex watch_lock;
   struct qp__lease_watch watches[QP__LEASE_ROLES];
@@ -167,7 +167,8 @@ enum qp_rc qp__store_new_id(struct qp_store *s, struct qp_uuid *out, struct qp_e
 /* QP_NOTFOUND if the prompt does not exist; NULL is allowed. With prompt_lock held the result stays
  * true. */
 enum qp_rc qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *err);
-/* Drops all idle contexts, or the oldest until the rest is within bounds. With the lock held. */
+/* Drops all idle contexts, or the oldest until their memory is within its limit. With the lock
+ * held. */
 void qp__contexts_evict(struct qp_store *s, bool all);
 /* A context that can be opened without waiting and without touching a file, its events included, as
  * qp_context_open() gives it; else NULL. */
@@ -264,7 +265,7 @@ enum qp_rc qp__commit_finish(struct qp_store *s, struct qp__commit *commit, stru
  * none. The commit may be freed already when this returns. */
 void qp__commit_later(struct qp_store *s, struct qp__commit *commit);
 
-/* Prepares changes: QP_OK if all of them are prepared, otherwise none is. */
+/* Prepares changes. If one of them fails, all are discarded and its error is returned. */
 enum qp_rc qp__commit_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t n,
                               struct qp_err *err);
 /* A clone of the latest metadata with a new updated_at. With the write lock. */

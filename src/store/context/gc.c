@@ -278,7 +278,7 @@ move_all(struct gc *g, struct qp_err *err)
   return rc ? rc : flush(g, err);
 }
 
-/* Chooses what has been in the trash for long enough. */
+/* Chooses the messages that have been in the trash long enough. */
 static void
 choose_gone(struct gc *g)
 {

@@ -114,7 +114,7 @@ qp__image_reserve(struct qp__image *image, const struct qp__driver_change *chang
   uint32_t slot;
   uint16_t dir;
 
-  if (!qp__tree_find(&image->tree, &none, true, &slot)) /* makes the table that finds ids */
+  if (!qp__tree_find(&image->tree, &none, true, &slot)) /* builds the table of ids */
     return false;
   if (change->kind == QP__CHANGE_MESSAGE)
     return qp__tree_reserve(&image->tree, n) &&

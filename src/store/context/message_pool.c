@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/list.h"
 
-#define ITEM_COST 96 /* what an item costs beside its bytes */
+#define ITEM_COST 96 /* memory of an item without its bytes */
 #define BUCKETS_MIN 64
 
 struct qp__pool_item {

@@ -18,7 +18,8 @@
 
 #define QP__NO_SLOT UINT32_MAX
 
-/* Where the content of a message is: the kind in the two highest bits, then what the kind needs. */
+/* Where the content of a message is: the kind in the two highest bits, then data that depends on
+ * the kind. */
 enum qp__place_kind {
   QP__PLACE_FILE,  /* in its own file; the whole place is 0 */
   QP__PLACE_PACK,  /* in a pack: 30 bits for the frame, see qp__tree_frame(), 32 for the position */

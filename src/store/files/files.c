@@ -183,8 +183,8 @@ choose_temp_names(struct qp__files *f, struct qp_err *err)
   return QP_OK;
 }
 
-/* Opens the journal, which finishes what a crash cut short; on a full disk with the help of the
- * reserve. */
+/* Opens the journal, which replays interrupted commits; on a full disk the reserve is released for
+ * that. */
 static enum qp_rc
 open_journal(struct qp__files *f, const struct qp__driver_options *options, struct qp_err *err)
 {
@@ -226,7 +226,7 @@ open_for_writing(struct qp__files *f, const char *where, const struct qp__driver
   return rc;
 }
 
-/* Finishes, as a writer, what a crash cut short. */
+/* Replays interrupted commits, as a writer. */
 static enum qp_rc
 finish_commits(struct qp__files *f, const char *where, const struct qp__driver_options *options,
                struct qp_err *err)
@@ -516,7 +516,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
     qp__fresh_commit(f, id, rc ? 0 : txn.seq);
   }
   if (rc)
-    (void)qp__tree_remove(f->os, f->root, from); /* else the next open does */
+    (void)qp__tree_remove(f->os, f->root, from); /* otherwise the next open removes it */
   if (rc == QP_FULL)
     qp__reserve_note(&f->reserve);
   qp__txn_release(&txn);
@@ -577,7 +577,7 @@ purge(void *self, void *context, struct qp__image *image, const bool *gone, bool
   return qp__files_purge(self, context, image, gone, dry_run, out, err);
 }
 
-/* ---- the rest ---- */
+/* ---- other slots ---- */
 
 static enum qp_rc
 checkpoint_files(void *self, struct qp_err *err)

@@ -103,7 +103,7 @@ struct qp__legacy_source; /* src/old */
 /* Results of searching a lost message, kept for the next search: see message_file.c. */
 struct qp__finds {
   struct qp__image *index; /* as it was on the disk then, or NULL */
-  bool scanned;            /* the list is made */
+  bool scanned;            /* the list is complete */
   struct qp__find {
     uint8_t hash[16];
     char pack[QP__PACK_NAME_LEN];
@@ -127,7 +127,7 @@ struct qp__finds {
 struct qp__fresh {
   struct qp_uuid id;
   uint64_t seq;  /* of the commit; UINT64_MAX: it is under way */
-  bool contents; /* it holds the files too: a replay makes all of them again */
+  bool contents; /* it contains the files too: a replay creates all of them again */
 };
 
 struct qp__fctx {
@@ -198,7 +198,7 @@ enum qp_rc qp__files_stage(void *self, struct qp__driver_change *changes, size_t
                            qp__store_publish *publish, void *arg, void **ticket,
                            struct qp_err *err);
 enum qp_rc qp__files_finish(void *self, void *ticket, struct qp_err *err);
-/* Removes the files that were made ahead. No other thread may be at work. */
+/* Removes the files that were created ahead. No other thread may use the store. */
 void qp__files_drop_stock(struct qp__files *f);
 enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err);
 
@@ -325,7 +325,7 @@ typedef enum qp_rc qp__message_file_fn(void *arg, const char *dir, const char *n
                                        unsigned char type, struct qp_err *err);
 enum qp_rc qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__message_file_fn *fn,
                              void *arg, struct qp_err *err);
-/* Whether the file holds the message that its name says, or another one that the tree lacks. */
+/* Whether the file contains the message of its name, or another message that the tree lacks. */
 enum qp_rc qp__message_file_valid(struct qp__files *f, const struct qp__fctx *c,
                                   struct qp__tree *tree, const char *dir, const struct qp_uuid *id,
                                   bool *out, struct qp_err *err);

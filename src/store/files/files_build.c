@@ -85,12 +85,12 @@ sync_files(struct qp__files *f, struct qp_err *err)
     else
       run_sync(f);
   }
-  failed = s->failed >= mine; /* later syncs may have succeeded: what they did not write is lost */
+  failed = s->failed >= mine; /* a later sync does not write what this one has lost */
   qp__mutex_unlock(&s->lock);
   return failed ? qp__fail(err, QP_IO, "cannot sync the data directory") : QP_OK;
 }
 
-/* A worker's job: what was written so far reaches the disk while more is written. */
+/* A worker's job: syncs the files written so far while more are written. */
 static void
 sync_ahead(void *arg)
 {

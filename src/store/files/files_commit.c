@@ -131,7 +131,7 @@ struct prepare {
 /* What `prepared` points to for a file that is in its place already. */
 static char in_place[1];
 
-/* False: something is in its place, and the file is written to tmp/ like others. */
+/* False: something is in its place; then the file is written to tmp/ as usual. */
 static bool
 create_in_place(struct prepare *p, struct qp__driver_change *ch)
 {
@@ -152,8 +152,8 @@ create_in_place(struct prepare *p, struct qp__driver_change *ch)
 
 /* ---- the stock ---- */
 
-/* A name in one of the directories tmp/0 … tmp/7: with one directory for all, the threads that
- * create files there and the one that renames them would wait for each other. */
+/* A name in one of the directories tmp/0 … tmp/7: in a single directory, the threads that create
+ * files and the thread that renames them would wait for each other. */
 static void
 spread_name(struct qp__files *f, char name[QP__TEMP_NAME_LEN])
 {
@@ -162,8 +162,8 @@ spread_name(struct qp__files *f, char name[QP__TEMP_NAME_LEN])
   (void)snprintf(name, QP__TEMP_NAME_LEN, "%llu/%llu", n % TMP_DIRS, n);
 }
 
-/* Opens a new file of that name. The directory is made when it is first needed; recovery removes it
- * with all else in tmp/. */
+/* Opens a new file of that name. The directory is created when it is first needed; recovery removes
+ * it with everything in tmp/. */
 static int
 open_spread(struct qp__files *f, const char name[QP__TEMP_NAME_LEN])
 {
@@ -233,7 +233,7 @@ qp__files_drop_stock(struct qp__files *f)
     struct qp__stock_file *file = &s->files[--s->count];
 
     qp__close(f->os, file->fd);
-    (void)f->os->unlinkat(f->os->self, f->tmp, file->name, 0); /* else the next open does */
+    (void)f->os->unlinkat(f->os->self, f->tmp, file->name, 0); /* or the next open removes it */
   }
 }
 
@@ -440,7 +440,7 @@ discard(void *self, struct qp__driver_change *changes, size_t n)
       continue;
     }
     (void)f->os->unlinkat(f->os->self, f->tmp, changes[i].prepared,
-                          0); /* else the next open does */
+                          0); /* otherwise the next open removes it */
     qp__free(changes[i].prepared);
     changes[i].prepared = NULL;
   }

@@ -289,7 +289,7 @@ report_checksum(struct qp__files *f, const struct qp__fctx *c, struct qp__proble
 
 /* ---- the index ---- */
 
-/* Reports what was wrong with the index. `added` messages were restored from their files. */
+/* Reports the damage of the index. `added` messages were restored from their files. */
 static void
 tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, size_t added,
               size_t lost, struct qp__problems *problems)

@@ -216,7 +216,7 @@ scan_pack(void *arg, const char *name, struct qp_err *err)
   qp__context_path(path, s->context, name);
   rc = qp__pack_scan(s->files->os, s->files->root, path, qp__dict_path(dict, s->context, name),
                      note_find, s, &damaged, err);
-  return rc == QP_NOMEM ? rc : QP_OK; /* what cannot be read has nothing to find */
+  return rc == QP_NOMEM ? rc : QP_OK; /* a pack that cannot be read contains no copy */
 }
 
 static int

@@ -24,13 +24,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "os/file.h"
 #include "os/names.h"
 #include "store/files/bulk_write.h"
@@ -60,10 +58,8 @@ struct mirror {
   const struct qp__os *os;
   struct qp__mirror *job;
   struct qp__jtail tail;
-  int64_t polled; /* when the journal was read last */
-  char **dirty;   /* paths that were changed and not copied since */
-  size_t dirty_count;
-  size_t dirty_cap;
+  int64_t polled;         /* when the journal was read last */
+  struct qp__texts dirty; /* paths that were changed and not copied since */
   bool no_clone;
   char *piece;
   struct qp__aside_list held; /* items that had held commits */
@@ -98,27 +94,12 @@ static enum qp_rc
 note_change(void *arg, const char *path, struct qp_err *err)
 {
   struct mirror *m = arg;
-  char counts[QP__PATH_MAX];
+  const char *last = m->dirty.count ? m->dirty.at[m->dirty.count - 1] : "";
+  size_t n = path_that_counts(path);
 
-  (void)snprintf(counts, sizeof(counts), "%.*s", (int)path_that_counts(path), path);
-  path = counts;
-  if (!is_ours(path) || (m->dirty_count && strcmp(m->dirty[m->dirty_count - 1], path) == 0))
+  if (!is_ours(path) || (strncmp(last, path, n) == 0 && !last[n]))
     return QP_OK;
-  if (!qp__vec_reserve(m->dirty, m->dirty_count, m->dirty_cap, 1))
-    return qp__fail_nomem(err, "copying a store");
-  m->dirty[m->dirty_count] = qp__strdup(path);
-  if (!m->dirty[m->dirty_count])
-    return qp__fail_nomem(err, "copying a store");
-  m->dirty_count++;
-  return QP_OK;
-}
-
-static void
-free_paths(char **list, size_t n)
-{
-  for (size_t i = 0; i < n; i++)
-    qp__free(list[i]);
-  qp__free(list);
+  return qp__texts_add(&m->dirty, path, n) ? QP_OK : qp__fail_nomem(err, "copying a store");
 }
 
 static enum qp_rc
@@ -380,26 +361,23 @@ copy_path(struct mirror *m, const char *path, struct qp_err *err)
   return copy_tree(m, path, 0, err);
 }
 
-/* Copies what has changed, each path once; what changes meanwhile is for the next round. */
+/* Copies the changed paths, each once; paths that change meanwhile are copied in the next round. */
 static enum qp_rc
 copy_dirty(struct mirror *m, struct qp_err *err)
 {
-  char **list = m->dirty;
-  size_t n = m->dirty_count;
+  struct qp__texts list = m->dirty;
   enum qp_rc rc = QP_OK;
 
-  m->dirty = NULL;
-  m->dirty_count = m->dirty_cap = 0;
-  if (n)
-    qsort(list, n, sizeof(*list), qp__str_compare);
-  for (size_t i = 0; i < n && !rc; i++) {
-    if (i && strcmp(list[i], list[i - 1]) == 0)
+  m->dirty = (struct qp__texts){ NULL, 0, 0 };
+  qp__texts_sort(&list);
+  for (size_t i = 0; i < list.count && !rc; i++) {
+    if (i && strcmp(list.at[i], list.at[i - 1]) == 0)
       continue;
-    rc = copy_path(m, list[i], err);
+    rc = copy_path(m, list.at[i], err);
     if (!rc)
       rc = poll_sometimes(m, err);
   }
-  free_paths(list, n);
+  qp__texts_release(&list);
   return rc;
 }
 
@@ -447,7 +425,7 @@ copy_round(struct mirror *m, bool *everything, struct qp_err *err)
     return rc;
   if (*everything || m->tail.gap) {
     *everything = m->tail.gap = false;
-    rc = copy_all(m, err); /* the list stays: what it names may have been copied too early */
+    rc = copy_all(m, err); /* the list is kept: its files may have been copied too early */
   } else {
     rc = copy_dirty(m, err);
   }
@@ -512,7 +490,7 @@ drop_uncommitted(struct mirror *m, struct qp_err *err)
   return rc;
 }
 
-/* With the pause: the rest. *done: the copy is the state of one commit. */
+/* During the pause: copies everything that is left. *done: the copy is the state of one commit. */
 static enum qp_rc
 copy_rest(struct mirror *m, bool whatever, bool *done, struct qp_err *err)
 {
@@ -581,7 +559,7 @@ copy_until_done(struct mirror *m, struct qp_err *err)
   m->tail.gap = false; /* all of it is copied now */
   for (unsigned i = 0; i < ROUNDS_MAX && !rc && !done && !m->job->crashed; i++) {
     rc = copy_round(m, &everything, err);
-    if (!rc && i < ROUNDS_CALM && (m->tail.gap || m->dirty_count > few)) {
+    if (!rc && i < ROUNDS_CALM && (m->tail.gap || m->dirty.count > few)) {
       few *= 2;
       continue;
     }
@@ -609,7 +587,7 @@ qp__files_mirror(void *self, struct qp__mirror *job, struct qp_err *err)
   rc = copy_until_done(&m, err);
   qp__jtail_release(&m.tail);
   qp__aside_release(&m.held);
-  free_paths(m.dirty, m.dirty_count);
+  qp__texts_release(&m.dirty);
   qp__free(m.piece);
   return rc;
 }

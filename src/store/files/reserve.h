@@ -32,7 +32,7 @@ struct qp__reserve {
   struct qp__log log;
   uint64_t size;         /* of the file */
   uint64_t margin;       /* less than this is called full */
-  struct qp__mutex lock; /* of the file and the rest */
+  struct qp__mutex lock; /* guards the file and the fields below */
   int64_t looked_ms;     /* time of the last attempt to create it */
   atomic_bool full;      /* the last check or write found too little space */
   atomic_bool given;     /* it is released */

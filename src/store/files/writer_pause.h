@@ -42,7 +42,7 @@ void qp__gate_init(struct qp__gate *g, const struct qp__os *os, int root, int tm
                    const struct qp__log *log);
 void qp__gate_release(struct qp__gate *g);
 /* Before anything is written to the files: waits while a backup has the gate. Both are called with
- * `mutex` held, which enter gives up while it waits; one thread enters at a time. */
+ * `mutex` held; enter releases it while it waits. One thread enters at a time. */
 void qp__gate_enter(struct qp__gate *g, struct qp__mutex *mutex);
 void qp__gate_leave(struct qp__gate *g);
 

@@ -19,7 +19,7 @@
 
 struct qp__ring_chunk {
   uint32_t n;
-  uint64_t first; /* what the owner knows about its first line */
+  uint64_t first; /* the owner's number of its first line */
   uint64_t bytes; /* up to the end of its last line */
 };
 

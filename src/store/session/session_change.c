@@ -217,8 +217,8 @@ struct appending {
   void *ticket;
 };
 
-/* Stages the message's line and the session's. The title is taken over where
- * the session gets it. */
+/* Stages the message's line and the session's. If the session gets the title, it owns it
+ * afterwards. */
 static enum qp_rc
 stage_append(struct qp_store *s, struct qp__open_session *o, struct appending *a,
              struct qp_err *err)

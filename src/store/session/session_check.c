@@ -258,8 +258,8 @@ add_again(struct rewriting *r, struct qp_bytes line, struct qp_err *err)
 }
 
 /* Rewrites a file of lines with correct checksums and without a torn tail, unless nothing would
- * change. `before` is what the checksum of its first line covers. *mended: the number of lines that
- * were invalid and were restored. */
+ * change. `before` is the checksum that the checksum of its first line covers. *mended: the number
+ * of lines that were invalid and were restored. */
 static enum qp_rc
 rewrite_file(struct qp_store *s, const char *path, uint32_t before, qp__seal_accept *accept,
              uint64_t *mended, struct qp_err *err)
@@ -332,7 +332,7 @@ write_line(struct checking *k, struct qp_err *err)
 /* ---- telling ---- */
 
 /* Reports the lines of a file: invalid lines, restored lines, and lines with a wrong checksum.
- * `what` names what they should be. */
+ * `what`: the kind of lines that they should be. */
 static void
 tell_lines(struct checking *k, const char *path, const char *what, uint64_t bad, uint64_t mended,
            uint64_t wrong)

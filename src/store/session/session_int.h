@@ -43,7 +43,7 @@
 
 /* ---- the index ---- */
 
-/* What the index and the directory say about one session, by the hash of its id. */
+/* One session in the index and the directory, by the hash of its id. */
 struct qp__session_slot {
   uint8_t key[16];
   uint64_t offset; /* of its line in index.jsonl */
@@ -57,7 +57,7 @@ struct qp__session_index {
   struct qp__session_slot *slots;
   size_t cap; /* 0 or a power of two */
   size_t count;
-  uint64_t end;        /* end of the last complete line of index.jsonl, where the next line goes */
+  uint64_t end;        /* end of the last complete line of index.jsonl: offset of the next */
   uint64_t torn;       /* bytes after it */
   uint32_t last;       /* checksum of the line before `end` (base/seal.h) */
   uint64_t live_bytes; /* bytes of the valid lines */

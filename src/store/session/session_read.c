@@ -250,7 +250,7 @@ qp_session_read(struct qp_store *store, const char *id, uint64_t max_history,
   return rc;
 }
 
-/* ---- what the messages say ---- */
+/* ---- counts and titles from the messages ---- */
 
 static enum qp_rc
 survey_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)

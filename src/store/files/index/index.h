@@ -87,7 +87,7 @@ enum qp_rc qp__index_apply(const struct qp__os *os, int root, const char *dir,
                            struct qp__image *image, uint8_t *marks, struct qp__index_report *report,
                            struct qp_err *err);
 
-/* What the lines say about a message: one byte per slot in `marks`, initially zero; NULL: not
+/* Marks of messages: one byte per slot in `marks`, initially zero; NULL: not
  * needed. UNREACHED: no branch reached the message when index.json was written. LEFT: a branch that
  * led to it was dropped or moved since. */
 enum { QP__MARK_UNREACHED = 1, QP__MARK_LEFT = 2 };

@@ -33,7 +33,7 @@ struct qp__index_reader {
   bool again;     /* the tree has the entries already: only heads and statuses are applied */
   bool tolerant;  /* index.json: damaged lines are skipped */
   bool past_fold; /* in a log older than index.json: an entry was found that index.json lacks */
-  uint8_t *marks; /* with `again`: what the lines say about each slot, see index.h; or NULL */
+  uint8_t *marks; /* with `again`: the marks of each slot (index.h); or NULL */
   json_t *top;    /* index.json: its first line, without entries */
   qp__entry_fn *collect; /* receives the entries instead of the tree, or NULL */
   void *collect_arg;

@@ -518,7 +518,7 @@ entry_of_json(struct qp__index_reader *r, const json_t *o, struct parsed *out, s
   return sys ? qp__fail_sys(err, sys, "reading the index") : place_of_json(r, o, e, err);
 }
 
-/* ---- adding what was read ---- */
+/* ---- adding entries ---- */
 
 /* The slot of an id, or QP__NO_SLOT. Building the tree's table of ids is a large part of the
  * reading time, and often it is not needed. The ids searched here are usually near the end: so the

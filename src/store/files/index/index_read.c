@@ -293,7 +293,7 @@ read_json_lines(struct qp__index_reader *r, const struct qp__os *os, int root, c
 }
 
 /* Reads a valid index.json completely, in any layout. Of a damaged one reads nothing or, for a
- * repair, what is left of it. */
+ * repair, all readable lines. */
 static enum qp_rc
 read_json(struct qp__index_reader *r, const struct qp__os *os, int root, const char *path,
           struct qp_err *err)

@@ -642,8 +642,8 @@ take_lines(struct rebuild *r, struct qp_err *err)
   return rc;
 }
 
-/* Applies the lines to the rebuilt tree. What they say about unreached messages is used only if no
- * line is missing. */
+/* Applies the lines to the rebuilt tree. Their marks of unreached messages are used only if no line
+ * is missing. */
 static enum qp_rc
 apply_lines(struct rebuild *r, struct qp__index_report *now, struct qp__rebuilt *out,
             struct qp_err *err)
@@ -667,7 +667,7 @@ apply_lines(struct rebuild *r, struct qp__index_report *now, struct qp__rebuilt 
   return rc;
 }
 
-/* The index is valid but incomplete: what no branch reaches is garbage. */
+/* The index is valid but incomplete: messages that no branch reaches are garbage. */
 static enum qp_rc
 mark_garbage(const struct qp__image *image, struct qp__rebuilt *out, struct qp_err *err)
 {

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "model/message.h"
 #include "os/file.h"
@@ -31,9 +32,7 @@ qp__message_trim(struct qp_bytes text)
 
 struct names {
   const char *dir;
-  char **list;
-  size_t count;
-  size_t cap;
+  struct qp__texts list;
 };
 
 /* Whether a file without the name of a message is a file of the store. */
@@ -60,10 +59,7 @@ take_name(void *arg, const char *name, unsigned char type)
 
   if (type != DT_REG || is_ours(n->dir, name))
     return 0;
-  if (!qp__vec_reserve(n->list, n->count, n->cap, 1))
-    return -ENOMEM;
-  n->list[n->count] = qp__strdup(name);
-  return n->list[n->count++] ? 0 : -ENOMEM;
+  return qp__texts_add(&n->list, name, strlen(name)) ? 0 : -ENOMEM;
 }
 
 /* `all`: also files without the name of a message, unless they are very long. */
@@ -79,18 +75,17 @@ visit_dir(struct qp__files *f, const struct qp__fctx *c, const char *dir, bool a
 
   if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP)
     rc = qp__fail_sys(err, sys, "cannot list '%s'", path);
-  for (size_t i = 0; i < names.count && names.list[i]; i++) {
+  for (size_t i = 0; i < names.list.count && !rc; i++) {
+    const char *name = names.list.at[i];
     struct qp_uuid id = { { 0 } };
     struct stat st;
 
-    (void)snprintf(path + n, sizeof(path) - (size_t)n, "/%s", names.list[i]);
-    if (!rc && (qp__uuid_of_name(names.list[i], ".json", &id) ||
-                (all && !f->os->fstatat(f->os->self, f->root, path, &st) &&
-                 st.st_size <= FOREIGN_FILE_MAX)))
+    (void)snprintf(path + n, sizeof(path) - (size_t)n, "/%s", name);
+    if (qp__uuid_of_name(name, ".json", &id) ||
+        (all && !f->os->fstatat(f->os->self, f->root, path, &st) && st.st_size <= FOREIGN_FILE_MAX))
       rc = fn(arg, path, &id, err);
-    qp__free(names.list[i]);
   }
-  qp__free(names.list);
+  qp__texts_release(&names.list);
   return rc;
 }
 
@@ -233,8 +228,9 @@ is_spoilt_copy(struct qp_bytes text, struct qp_bytes own)
   return different <= SPOILT_MAX;
 }
 
-/* Before a file is overwritten with the message `own` (empty: not a message): if it contains another
- * message, copies that to messages/<id>.json, where a rebuild finds it, and sets *rescued. */
+/* Before a file is overwritten with the message `own` (empty: not a message): if it contains
+ * another message, copies that to messages/<id>.json, where a rebuild finds it, and sets
+ * *rescued. */
 static enum qp_rc
 rescue(struct qp__files *f, const struct qp__fctx *c, const char *path, struct qp_bytes own,
        bool *rescued, struct qp_err *err)

@@ -26,11 +26,11 @@ enum qp__op_kind {
 };
 
 enum qp__op_flags {
-  QP__OP_BACKUP = 1, /* PUT: what was there stays as `path`.bak */
+  QP__OP_BACKUP = 1, /* PUT: the old file is kept as `path`.bak */
   QP__OP_CUT = 2,    /* APPEND: the file is cut at the offset first */
-  QP__OP_KEEP = 2,   /* RENAME: what was at the new path before becomes that path with ".old" */
-  QP__OP_DROP =
-      4, /* RENAME: what was there is moved to tmp/, under the last component of the old path */
+  QP__OP_KEEP = 2,   /* RENAME: an old file at the new path is renamed to that path with ".old" */
+  QP__OP_DROP = 4,   /* RENAME: an old file at the new path is moved to tmp/; its name is the last
+                      * component of the old path */
 };
 
 struct qp__op {
@@ -44,8 +44,8 @@ struct qp__op {
 /* Encodes one operation at the end of *out. */
 enum qp_rc qp__op_encode(struct qp__buf *out, const struct qp__op *op);
 
-/* Walks the operations of a frame body. Every length and path is checked: QP_CORRUPT for a body
- * that encode could not have made. Pointers in *op are valid until the next call. */
+/* Walks the operations of a frame body. Every length and path is checked: QP_CORRUPT: encode cannot
+ * have written this body. Pointers in *op are valid until the next call. */
 struct qp__op_reader {
   struct qp_bytes body;
   size_t pos;

@@ -58,7 +58,7 @@ enum qp_rc qp__aside_scan_root(const struct qp__os *os, int root, struct qp__asi
 
 /* Whether it is the id of a context. */
 bool qp__aside_is_context(const char *id);
-/* What it is called in a message: "context …", "session '…'". */
+/* Its description in a message: "context …", "session '…'". */
 const char *qp__aside_text(const char *id, char out[QP__ASIDE_TEXT]);
 /* Where its files are, relative to the data directory: a directory with all of them. */
 void qp__aside_place(const char *id, char out[QP__PATH_MAX]);
@@ -69,8 +69,8 @@ bool qp__aside_id_of(const char *path, char id[QP__ASIDE_ID_LEN]);
 bool qp__aside_id_of_op(const struct qp__op *op, char id[QP__ASIDE_ID_LEN]);
 /* Whether the operations of a frame change this one. */
 bool qp__aside_touched(struct qp_bytes body, const char *id);
-/* Whether a failure is one of the file or directory alone, and not of the store or the machine. A
- * failure of the disk (EIO) may be either: it counts as one of the file only with `hard`. */
+/* Whether a failure concerns only a file or directory, and not the store or the machine. A disk
+ * error (EIO) can be either; it counts as a failure of the file only with `hard`. */
 bool qp__aside_is_local(int sys, bool hard);
 /* Whether the operations of a frame change any context. */
 bool qp__aside_in_context(struct qp_bytes body);

@@ -239,7 +239,7 @@ qp__journal_wants_spare(struct qp__journal *j)
 
 /* Releases the lock while it works. Forgets the first segment, whose commits are applied and
  * durable. Its frames are made invalid first: an old segment that reappeared after a power cut,
- * without the later ones, would undo what followed it. */
+ * without the later ones, would undo later changes. */
 static enum qp_rc
 drop_first(struct qp__journal *j, struct qp_err *err)
 {
@@ -568,7 +568,8 @@ join_frames(struct qp__journal *j, const struct qp__txn *group)
   return j->group.rc == QP_OK;
 }
 
-/* A frame outside of its segment, or one out of order, would end the replay of all behind it. */
+/* A frame outside of its segment or out of order would end a replay there: all later commits would
+ * be lost. */
 static bool
 has_its_place(const struct qp__segment *s, const struct qp__txn *t)
 {
@@ -656,7 +657,7 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
 }
 
 /* Keeps the operations of a commit in places that are held. Only this function adds to the list.
- * What is removed from it meanwhile was applied, and concerns only earlier files. */
+ * An item that is removed from it meanwhile has all its earlier commits. */
 static enum qp_rc
 hold_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_bytes body, struct qp_err *err)
 {

@@ -80,8 +80,8 @@ struct qp__journal_options {
   void *may_write_arg;
 };
 
-/* Opens root/journal, replays what a crash left, checkpoints that and empties root/tmp. `root` and
- * `tmp` stay the caller's and must outlive the journal; the caller holds the writer lock. */
+/* Opens root/journal, replays interrupted commits, checkpoints them and empties root/tmp. `root`
+ * and `tmp` stay the caller's and must outlive the journal; the caller holds the writer lock. */
 enum qp_rc qp__journal_open(const struct qp__os *os, int root, int tmp,
                             const struct qp__journal_options *options, struct qp__journal **out,
                             struct qp_err *err);
@@ -93,10 +93,10 @@ void qp__journal_close(struct qp__journal *j);
 enum qp_rc qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err);
 enum qp_rc qp__journal_finish(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err);
 
-/* Refuses commits until it is mended. `lost`: what was written to the files may be lost. */
+/* Refuses commits until it is mended. `lost`: recent writes to the files may be lost. */
 void qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool lost);
-/* Makes all files of the data directory durable. A failure poisons the journal: only it still has
- * what the files may have lost. */
+/* Makes all files of the data directory durable. A failure poisons the journal: it still contains
+ * the commits that the files may have lost. */
 enum qp_rc qp__journal_sync_files(struct qp__journal *j, struct qp_err *err);
 /* Whether it is poisoned: QP_FULL, QP_READONLY or QP_NOMEM if that is the reason, otherwise QP_IO;
  * QP_OK: it is not. */

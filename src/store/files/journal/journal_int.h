@@ -56,7 +56,7 @@ struct qp__journal {
   enum qp_rc poison;
   struct qp_err poison_err;
   bool mend_failed;
-  bool lost; /* a sync of the files failed: they may lack what was applied since the last one */
+  bool lost; /* a sync of the files failed: they may lack commits applied since the last one */
   struct qp__journal_stats stats;
   struct qp__gate gate;       /* for pauses of backups; entered by one thread at a time */
   struct qp__aside_list held; /* contexts whose commits wait: see held_commits.h */
@@ -77,7 +77,7 @@ enum qp_rc qp__journal_may_write(const struct qp__journal *j, struct qp_err *err
 enum qp_rc qp__journal_prepare_spare(struct qp__journal *j, uint64_t size, struct qp_err *err);
 /* How many segments at the front are retired and completely applied. */
 size_t qp__journal_applied_segments(const struct qp__journal *j);
-/* Every commit is applied; there is none; a segment should be made ahead. */
+/* Whether every commit is applied; there is no commit; a segment should be created ahead. */
 bool qp__journal_is_quiet(const struct qp__journal *j);
 bool qp__journal_is_empty(const struct qp__journal *j);
 bool qp__journal_wants_spare(struct qp__journal *j);

@@ -218,8 +218,8 @@ qp__journal_resume(struct qp__journal *j)
 
 /* ---- the background thread ---- */
 
-/* Waits for work; true when IDLE_MS went by without any. The signal to stop is sent once, perhaps
- * while this thread works without the lock: so that is checked first. */
+/* Waits for work; true: there was none for IDLE_MS. The signal to stop is sent once, possibly while
+ * this thread works without the lock, so `stopping` is checked first. */
 static bool
 wait_idle(struct qp__journal *j)
 {
@@ -261,7 +261,7 @@ run_background(void *arg)
 /* ---- wiping ---- */
 
 /* Frames that are under way are written before the end of their segment, and with the lock held no
- * commit gets a place behind it. A segment that is on its way to become the spare is waited for. */
+ * commit gets a place after it. Waits for a segment that is becoming the spare. */
 enum qp_rc
 qp__journal_scrub(struct qp__journal *j, struct qp_err *err)
 {

@@ -249,7 +249,8 @@ is_kept(const struct cleaning *c, const char *name)
          memmem(c->kept.data, c->kept.len, line, (size_t)n);
 }
 
-/* What cannot be removed only occupies space, unless it is a guard (rule (4) of bulk_write.h). */
+/* A file that cannot be removed only occupies space, unless it is a guard (rule (4) of
+ * bulk_write.h). */
 static int
 remove_temp(void *arg, const char *name, unsigned char type)
 {
@@ -347,8 +348,8 @@ hold_frame(void *arg, const struct frame *frame, struct qp_err *err)
   return qp__aside_append(r->os, r->dir, r->id, ".new", frame->key, frame->body, err);
 }
 
-/* Writes everything that waits for a context to its file: what was held before and, behind it, what
- * the journal has. *any: there is something. */
+/* Writes all commits that wait for a context to its file: first those that were held before, then
+ * those in the journal. *any: there is a commit. */
 static enum qp_rc
 hold_context(struct replay *r, const char *id, bool *any, struct qp_err *err)
 {

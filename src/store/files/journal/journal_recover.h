@@ -11,7 +11,7 @@
 
 struct qp__recovery {
   /* in: all zero at the start; for a running store, whose journal is at rest: */
-  bool in_place;    /* tmp/ stays, except guards: others have files there */
+  bool in_place;    /* tmp/ is kept, except guards: other threads have files there */
   bool again;       /* it has failed before: a failure of the disk in one context is that one's */
   uint64_t applied; /* commits up to this number are carried out in the files */
   /* out */
@@ -31,7 +31,7 @@ enum qp_rc qp__journal_recover(const struct qp__os *os, int root, int tmp, int d
                                uint64_t segment_bytes, const struct qp__log *log,
                                struct qp__recovery *out, struct qp_err *err);
 
-/* Applies what is held for a context of a running store; its file stays. */
+/* Applies the held commits of an item in a running store; their file is kept. */
 enum qp_rc qp__aside_carry_out(const struct qp__os *os, int root, int tmp, int dir, const char *id,
                                struct qp_err *err);
 

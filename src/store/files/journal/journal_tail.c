@@ -54,7 +54,7 @@ report_op(struct qp__jtail *t, const struct qp__op *op, struct qp_err *err)
   enum qp_rc rc;
 
   if (op->kind == QP__OP_MKDIR)
-    return QP_OK; /* what is added to it is reported */
+    return QP_OK; /* files in it are reported separately */
   rc = report(t, op->path, err);
   if (!rc && op->kind == QP__OP_RENAME) {
     rc = report(t, op->data.data, err);
@@ -158,7 +158,7 @@ next_segment(struct qp__jtail *t, bool *moved, struct qp_err *err)
       return QP_OK;
     }
     if (rc == QP_CORRUPT || rc == QP_NOTFOUND)
-      continue; /* being made, or renamed just now */
+      continue; /* it is being created or renamed */
     if (rc)
       return rc;
     rc = qp__frame_read(t->os, &s, &pos, &t->buf, &seq, &body, err);

@@ -214,9 +214,7 @@ qp__plan_free(struct qp__plan *p)
     return;
   if (p->table)
     forget(p);
-  for (size_t i = 0; i < p->kept_count; i++)
-    qp__free(p->kept[i]);
-  qp__free(p->kept);
+  qp__texts_release(&p->kept);
   qp__aside_release(&p->failed);
   qp__free(p->moves);
   qp__free(p->table);
@@ -268,7 +266,7 @@ get_child(struct qp__plan *p, struct qp__node *dir, const char *name, struct qp_
 
 static int evict(struct qp__plan *p, struct qp__node *n);
 
-/* Creates the directory if nothing is there. Anything else that is there is moved to lost/. */
+/* Creates the directory, unless it exists. Anything else in its place is moved to lost/. */
 static int
 become_dir(struct qp__plan *p, struct qp__node **n)
 {
@@ -422,7 +420,7 @@ move_node(struct qp__plan *p, struct qp__node *n, struct qp__node *dir, const ch
   return 0;
 }
 
-/* Frees a name: what is there was not created by quipu, and its owner finds it in lost/. One
+/* Frees a name: moves something that quipu did not create to lost/, where its owner finds it. One
  * foreign file must not prevent opening a whole store. */
 static int
 evict(struct qp__plan *p, struct qp__node *n)
@@ -650,20 +648,10 @@ static int
 keep_source(struct qp__plan *p, const struct qp__op *op)
 {
   const char *name = op->path + 4;
-  size_t len;
-  char *copy;
 
   if (op->kind != QP__OP_RENAME || strncmp(op->path, "tmp/", 4) != 0)
     return 0;
-  if (!qp__vec_reserve(p->kept, p->kept_count, p->kept_cap, 1))
-    return -ENOMEM;
-  copy = qp__strdup(name);
-  if (!copy)
-    return -ENOMEM;
-  len = strcspn(copy, "/");
-  copy[len] = 0;
-  p->kept[p->kept_count++] = copy;
-  return 0;
+  return qp__texts_add(&p->kept, name, strcspn(name, "/")) ? 0 : -ENOMEM;
 }
 
 static bool

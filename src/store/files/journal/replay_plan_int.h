@@ -3,6 +3,7 @@
 #ifndef QP_STORE_FILES_JOURNAL_REPLAY_PLAN_INT_H
 #define QP_STORE_FILES_JOURNAL_REPLAY_PLAN_INT_H
 
+#include "base/str.h"
 #include "store/files/journal/replay_plan.h"
 
 /* Bytes in a file of the journal. */
@@ -60,9 +61,7 @@ struct qp__plan {
   size_t source_count;
   uint64_t next_name; /* of files in tmp/ and lost/ */
   struct qp__aside_list failed;
-  char **kept; /* names in tmp/ that the contexts that failed still need */
-  size_t kept_count;
-  size_t kept_cap;
+  struct qp__texts kept; /* names in tmp/ that the contexts that failed still need */
 };
 
 /* Writes the path of a node now; false: it is too long. "" for the data directory. */

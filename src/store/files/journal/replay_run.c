@@ -83,8 +83,8 @@ need_moves_of(struct qp__plan *p, const struct qp__node *n, bool last)
     need_moves_of(p, c, last);
 }
 
-/* Only what exists at the end must move; the rest is removed where it is. But a directory that does
- * not exist at the end moves too if something is later moved out of it. */
+/* Only items that exist at the end must move; all others are removed where they are. But a
+ * directory that does not exist at the end moves too if something is later moved out of it. */
 static int
 choose_moves(struct qp__plan *p, bool last)
 {
@@ -114,7 +114,7 @@ temp_name(struct qp__plan *p, char out[TEMP_NAME_LEN])
   (void)snprintf(out, TEMP_NAME_LEN, "replay-%llu", (unsigned long long)p->next_name++);
 }
 
-/* Removes what is there on the disk. A directory is first moved to tmp/, so that readers never see
+/* Removes a path from the disk. A directory is first moved to tmp/, so that readers never see
  * a part of it; if that fails, it is removed in place. */
 static int
 remove_at(struct qp__plan *p, const char *path)
@@ -244,8 +244,8 @@ remove_temp(void *arg, const char *name, unsigned char type)
   (void)snprintf(path, sizeof(path), "tmp/%.900s", name);
   if (strncmp(name, QP__GUARD_PREFIX, strlen(QP__GUARD_PREFIX)) == 0 || is_moving(p, path))
     return 0;
-  for (size_t i = 0; i < p->kept_count; i++)
-    if (strcmp(p->kept[i], name) == 0)
+  for (size_t i = 0; i < p->kept.count; i++)
+    if (strcmp(p->kept.at[i], name) == 0)
       return 0;
   (void)qp__tree_remove(p->os, p->tmp, name); /* the rest only occupies space */
   return 0;

@@ -71,7 +71,7 @@ void qp__frame_seal(const struct qp__segment *s, char *frame, size_t body_len, u
 /* The hash of a sealed frame, which identifies it. */
 uint64_t qp__frame_key(const char *frame);
 
-/* Reads the frame at *pos into *buf and moves *pos behind it. *seq and *body describe it; *body is
+/* Reads the frame at *pos into *buf and moves *pos after it. *seq and *body describe it; *body is
  * empty (data NULL) when the segment ends here. */
 enum qp_rc qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *pos,
                           struct qp__buf *buf, uint64_t *seq, struct qp_bytes *body,

@@ -63,9 +63,9 @@ enum qp_rc qp__pack_read(struct qp__pack_cache *c, const char *path, const char 
                          uint64_t frame, uint32_t pos, uint32_t size, struct qp__buf *out,
                          struct qp_err *err);
 
-/* Visits every message of a pack in order; `visit` may be NULL. `dir` is "" if the pack does not contain it. *damaged:
- * it ended early or a frame was damaged; frames after a damaged one are found by their magic
- * number. */
+/* Visits every message of a pack in order; `visit` may be NULL. `dir` is "" if the pack does not
+ * contain it. *damaged: it ended early or a frame was damaged; frames after a damaged one are found
+ * by their magic number. */
 typedef enum qp_rc qp__pack_visit(void *arg, const char *dir, uint64_t frame, uint32_t pos,
                                   struct qp_bytes json, struct qp_err *err);
 enum qp_rc qp__pack_scan(const struct qp__os *os, int root, const char *path, const char *dict_path,
