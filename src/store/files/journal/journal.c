@@ -144,13 +144,15 @@ enum qp_rc
 qp__journal_sync_files(struct qp__journal *j, struct qp_err *err)
 {
   struct qp_err cause;
+  enum qp_rc rc;
   int sys = qp__syncfs(j->os, j->root);
 
   if (!sys)
     return QP_OK;
   (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
   qp__journal_poison(j, &cause, true);
-  return qp__journal_check(j, err);
+  rc = qp__journal_check(j, err);
+  return rc ? rc : qp__fail_as(err, QP_IO, &cause); /* another thread has mended it already */
 }
 
 enum qp_rc
