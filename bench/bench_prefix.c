@@ -1,7 +1,7 @@
 /* bench_prefix.c - what it costs to recognise a history that a client sends again
- * (http/face/prefix.h): the time to hash what was sent, and the time of the search beyond that, with
- * few and with many messages. Blocks of both alternate, and the medians count. Prints a table in
- * Markdown. */
+ * (http/face/prefix.h): the time to hash what was sent, and the time of the search beyond that,
+ * with few and with many messages. Blocks of both alternate, and the medians count. Prints a table
+ * in Markdown. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,8 +151,8 @@ main(void)
   (void)printf("| messages | hashing what was sent | beyond hashing |\n|---|---|---|\n");
   for (size_t k = 0; k < 2; k++) {
     search[k] = median(sides[k].searching, BLOCKS);
-    (void)printf("| %zu | %.1f µs | %.3f µs |\n", sides[k].count,
-                 median(sides[k].hashing, BLOCKS), search[k]);
+    (void)printf("| %zu | %.1f µs | %.3f µs |\n", sides[k].count, median(sides[k].hashing, BLOCKS),
+                 search[k]);
     release(&sides[k]);
   }
   qp__prefixes_release(&all);

@@ -162,7 +162,8 @@ export function words() {
   return `/* count_words.h - the tokens of o200k_base in Arabic, Hebrew, the scripts of India, Chinese and
  * Japanese, ${tokens.length} of them, as a Bloom filter: bit i is bit i % 6 of character i / 6.
  *
- * Written by "tools/tokens.mjs --words". A character is '(' and the value, but '~' is 52 and '}' is 23. */
+ * Written by "tools/tokens.mjs --words". A character is '(' and the value, but '~' is 52 and '}'
+ * is 23. */
 #ifndef QP_COMPACT_COUNT_WORDS_H
 #define QP_COMPACT_COUNT_WORDS_H
 

@@ -82,9 +82,9 @@ QP_API QP_MUST_CHECK enum qp_rc qp_localstorage_import(struct qp_store *store, c
                                                        void *arg, struct qp_err *err);
 
 /* Imports a file that is either an old context in one file (qp_legacy_import()) or a dump
- * (qp_localstorage_import()), for an owner; NULL: for none. The contexts get this owner, and the ids
- * of system prompts begin with "OWNER:". Chats of a dump get other ids than those of other owners.
- * An old context keeps its id. QP_EXISTS: a context of somebody else has it. */
+ * (qp_localstorage_import()), for an owner; NULL: for none. The contexts get this owner, and the
+ * ids of system prompts begin with "OWNER:". Chats of a dump get other ids than those of other
+ * owners. An old context keeps its id. QP_EXISTS: a context of somebody else has it. */
 QP_API QP_MUST_CHECK enum qp_rc qp_file_import(struct qp_store *store, const char *path,
                                                const char *owner, unsigned flags,
                                                qp_import_visit *visit, void *arg,

@@ -3,9 +3,9 @@
  * The reference is o200k_base, the tokenizer of OpenAI's current models. A text is cut into pieces
  * as that tokenizer cuts it (words, groups of three digits, runs of punctuation, white space), and
  * each piece is estimated by its script and kind: Latin words by their pairs of letters, words of
- * Arabic, Hebrew, the scripts of India, Chinese and Japanese by the longest tokens that are in them,
- * emoji by code point, base64 and hexadecimal by length. On a page of text of one kind the estimate
- * is within 10 % (tests/e2e/compact_tokens.test.mjs compares it with the tokenizer itself).
+ * Arabic, Hebrew, the scripts of India, Chinese and Japanese by the longest tokens in them, emoji
+ * by code point, base64 and hexadecimal by length. On a page of text of one kind the estimate is
+ * within 10 % (tests/e2e/compact_tokens.test.mjs compares it with the tokenizer itself).
  *
  * Other providers count differently. Therefore the estimate is anchored: the provider reports the
  * exact size of every call, only what was added since is estimated, and that estimate is corrected

@@ -1,8 +1,8 @@
 /* h_import.c - imports a file of an older program as a job (job.h): a dump of a browser's
  * LocalStorage, or an old context in one file. The library recognises which of them it is.
  *
- * The body was received as a file (upload.h). A job that ends, for whatever reason, removes it. What
- * a caller with an owner imports belongs to that owner. */
+ * The body was received as a file (upload.h). A job that ends, for whatever reason, removes it.
+ * What a caller with an owner imports belongs to that owner. */
 #include <stdio.h>
 #include <string.h>
 

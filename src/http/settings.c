@@ -104,11 +104,11 @@ bool
 qp__settings_equal(const struct qp__settings *a, const struct qp__settings *b)
 {
   return lists_equal(a->origins, b->origins) && lists_equal(a->hosts, b->hosts) &&
-         a->max_body == b->max_body && a->max_import == b->max_import && a->max_header == b->max_header &&
-         a->timeout_s == b->timeout_s && a->header_timeout_s == b->header_timeout_s &&
-         a->body_timeout_s == b->body_timeout_s && a->stop_timeout_s == b->stop_timeout_s &&
-         a->key_requests == b->key_requests && a->key_connections == b->key_connections &&
-         a->owner_turns == b->owner_turns && a->owner_bytes == b->owner_bytes &&
-         a->log_access == b->log_access && a->log_json == b->log_json &&
-         qp__tls_equal(a->tls, b->tls);
+         a->max_body == b->max_body && a->max_import == b->max_import &&
+         a->max_header == b->max_header && a->timeout_s == b->timeout_s &&
+         a->header_timeout_s == b->header_timeout_s && a->body_timeout_s == b->body_timeout_s &&
+         a->stop_timeout_s == b->stop_timeout_s && a->key_requests == b->key_requests &&
+         a->key_connections == b->key_connections && a->owner_turns == b->owner_turns &&
+         a->owner_bytes == b->owner_bytes && a->log_access == b->log_access &&
+         a->log_json == b->log_json && qp__tls_equal(a->tls, b->tls);
 }

@@ -395,11 +395,11 @@ struct qp__found {
 typedef enum qp_rc qp__found_visit(void *arg, const struct qp__found *found);
 
 /* The catalogue: lists and search, of a driver that keeps them beside the data. So all servers of a
- * store give the same answers, which have everything that was acknowledged before the question. Such
- * a driver writes the rows that changes name in the same commit, and the words of messages
- * (catalogue/words.h) at the latest before it searches. The rank is that of FTS5 (bm25). Without it:
- * the front keeps a database of its own (store/catalogue/), which it brings up to date before it
- * answers. */
+ * store give the same answers, which have everything that was acknowledged before the question.
+ * Such a driver writes the rows that changes name in the same commit, and the words of messages
+ * (catalogue/words.h) at the latest before it searches. The rank is that of FTS5 (bm25). Without
+ * it, the front keeps a database of its own (store/catalogue/), which it brings up to date before
+ * it answers. */
 struct qp__driver_catalogue {
   enum qp_rc (*list)(void *self, const struct qp__list_query *query, qp_catalogue_visit *visit,
                      void *arg, struct qp_err *err);

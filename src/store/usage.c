@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "store/session/session_int.h"
 
-struct qp__usage_row {
-  struct qp__usage_row *next;
+struct qp__owner_row {
+  struct qp__owner_row *next;
   bool counted;      /* `bytes` is the total, or more */
   uint64_t removals; /* of the store when it was counted; another number: it may be too high */
   int64_t bytes;
@@ -29,7 +29,7 @@ qp__usage_release(struct qp__usage *usage)
 {
   for (size_t i = 0; i < QP__USAGE_SLOTS; i++)
     while (usage->rows[i]) {
-      struct qp__usage_row *next = usage->rows[i]->next;
+      struct qp__owner_row *next = usage->rows[i]->next;
 
       qp__free(usage->rows[i]);
       usage->rows[i] = next;
@@ -41,11 +41,11 @@ qp__usage_release(struct qp__usage *usage)
 /* ---- changes by commits ---- */
 
 /* With the lock. NULL: this owner was never counted. */
-static struct qp__usage_row *
-find_row(struct qp__usage *usage, const char *owner, size_t n, struct qp__usage_row ***slot)
+static struct qp__owner_row *
+find_row(struct qp__usage *usage, const char *owner, size_t n, struct qp__owner_row ***slot)
 {
   unsigned hash = 5381;
-  struct qp__usage_row *row;
+  struct qp__owner_row *row;
 
   for (size_t i = 0; i < n; i++)
     hash = hash * 33 + (unsigned char)owner[i];
@@ -60,7 +60,7 @@ find_row(struct qp__usage *usage, const char *owner, size_t n, struct qp__usage_
 static void
 add(struct qp__usage *usage, const char *owner, size_t n, int64_t bytes)
 {
-  struct qp__usage_row *row;
+  struct qp__owner_row *row;
 
   qp__mutex_lock(&usage->lock);
   row = find_row(usage, owner, n, NULL);
@@ -99,7 +99,7 @@ qp__usage_forget(struct qp__usage *usage)
   qp__mutex_lock(&usage->lock);
   usage->forgotten++;
   for (size_t i = 0; i < QP__USAGE_SLOTS; i++)
-    for (struct qp__usage_row *row = usage->rows[i]; row; row = row->next)
+    for (struct qp__owner_row *row = usage->rows[i]; row; row = row->next)
       row->counted = false;
   qp__mutex_unlock(&usage->lock);
 }
@@ -200,12 +200,12 @@ count(struct qp_store *s, const char *owner, qp__usage_contexts_fn *contexts, in
 }
 
 /* With the lock: the row of an owner, created if necessary; NULL: out of memory. */
-static struct qp__usage_row *
+static struct qp__owner_row *
 get_row(struct qp__usage *usage, const char *owner)
 {
   size_t n = strlen(owner);
-  struct qp__usage_row **slot;
-  struct qp__usage_row *row = find_row(usage, owner, n, &slot);
+  struct qp__owner_row **slot;
+  struct qp__owner_row *row = find_row(usage, owner, n, &slot);
 
   if (row)
     return row;
@@ -221,7 +221,7 @@ get_row(struct qp__usage *usage, const char *owner)
 
 /* Whether the total is good enough: it is exact, or low enough in any case. */
 static bool
-will_do(const struct qp__usage *usage, const struct qp__usage_row *row, uint64_t enough)
+will_do(const struct qp__usage *usage, const struct qp__owner_row *row, uint64_t enough)
 {
   return row->counted && (row->removals == atomic_load(&usage->removals) ||
                           (row->bytes >= 0 && (uint64_t)row->bytes <= enough));
@@ -229,7 +229,7 @@ will_do(const struct qp__usage *usage, const struct qp__usage_row *row, uint64_t
 
 /* With `counting`. */
 static enum qp_rc
-count_row(struct qp_store *s, struct qp__usage_row *row, qp__usage_contexts_fn *contexts,
+count_row(struct qp_store *s, struct qp__owner_row *row, qp__usage_contexts_fn *contexts,
           struct qp_err *err)
 {
   struct qp__usage *usage = &s->usage;
@@ -260,7 +260,7 @@ qp__usage_bytes(struct qp_store *store, const char *owner, uint64_t enough,
                 qp__usage_contexts_fn *contexts, uint64_t *out, struct qp_err *err)
 {
   struct qp__usage *usage = &store->usage;
-  struct qp__usage_row *row;
+  struct qp__owner_row *row;
   bool good = false;
   enum qp_rc rc = QP_OK;
 

@@ -22,14 +22,14 @@
 #define QP__USAGE_SLOTS 64
 
 struct qp__catalogue;
-struct qp__usage_row;
+struct qp__owner_row;
 
 struct qp__usage {
   atomic_uint owners;        /* with a row */
   atomic_ullong removals;    /* number of operations that may have removed something */
   struct qp__mutex counting; /* one owner is counted at a time; before `lock` */
   struct qp__mutex lock;     /* guards the rows; the last of all locks */
-  struct qp__usage_row *rows[QP__USAGE_SLOTS];
+  struct qp__owner_row *rows[QP__USAGE_SLOTS];
   uint64_t forgotten; /* how often all owners were forgotten */
 };
 

@@ -73,8 +73,8 @@ enum qp_rc qp__conversation_records(struct qp__conversation *c, bool all, struct
 bool qp__conversation_holds(void *arg, uint64_t covered, const struct qp_uuid *last,
                             const uint8_t hash[QP__CHAIN]);
 
-/* Reads the record that `record` followed. *out is NULL: there is none, it is damaged, or it does not
- * hold for the branch. */
+/* Reads the record that `record` followed. *out is NULL if it is missing, damaged, or does not hold
+ * for the branch. */
 enum qp_rc qp__conversation_parent(struct qp__conversation *c, const struct qp__record *record,
                                    const struct qp__record **out, struct qp_err *err);
 

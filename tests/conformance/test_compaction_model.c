@@ -34,12 +34,18 @@ summarise(const struct shop *shop)
 {
   char *text = shop->summary ? provider_openai_text(shop->summary) : NULL;
   char *stop = text ? strstr(text, "\"stop\"}]}") : NULL;
+  char *changed = NULL;
 
   if (stop && shop->breaks)
-    (void)strcpy(strstr(text, "\n\n") + 2, "data: {\"error\":{\"message\":\"broken\"}}\n\n");
+    assert_true(asprintf(&changed, "%.*sdata: {\"error\":{\"message\":\"broken\"}}\n\n",
+                         (int)(strstr(text, "\n\n") + 2 - text), text) > 0);
   else if (stop && shop->finish)
-    (void)sprintf(stop, "\"%s\"}]}\n\ndata: [DONE]\n\n", shop->finish);
-  return text;
+    assert_true(asprintf(&changed, "%.*s\"%s\"}]}\n\ndata: [DONE]\n\n", (int)(stop - text), text,
+                         shop->finish) > 0);
+  if (!changed)
+    return text;
+  free(text);
+  return changed;
 }
 
 static char *

@@ -247,8 +247,8 @@ test_connections_are_cut_at_every_statement(void **state)
   expect_texts(b.context, NULL, want);
   free(want);
   assert_string_equal(pg_ask("SELECT count(*) FROM quipu.contexts"), "1");
-  assert_int_equal(atoi(pg_ask("SELECT count(*) FROM quipu.messages")), b.messages);
-  assert_int_equal(atoi(pg_ask("SELECT count(*) FROM quipu.branches")), b.branches + 1);
+  assert_int_equal(strtol(pg_ask("SELECT count(*) FROM quipu.messages"), NULL, 10), b.messages);
+  assert_int_equal(strtol(pg_ask("SELECT count(*) FROM quipu.branches"), NULL, 10), b.branches + 1);
   OK(qp_session_read(b.store, "day", UINT64_MAX, count_line, &lines, NULL, &failure));
   assert_int_equal(lines, b.lines);
   qp_context_close(b.context);

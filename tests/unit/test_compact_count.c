@@ -146,7 +146,9 @@ a_message_is_counted_by_kind_and_images_are_flat(void **state)
   size_t n;
   struct qp_message **list = llm_messages(json, &n);
   struct qp__count count = { 0 };
-  struct qp__llm_tool tool = { "read_file", "Reads a file", { "{\"type\":\"object\"}", 17 }, false };
+  struct qp__llm_tool tool = { .name = "read_file",
+                               .description = "Reads a file",
+                               .schema = { "{\"type\":\"object\"}", 17 } };
 
   (void)state;
   for (size_t i = 0; i < n; i++)

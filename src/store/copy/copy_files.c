@@ -174,7 +174,7 @@ report_conflict(struct qp__copy *c, const char *path, const char *why)
   struct qp_err e;
 
   (void)qp__fail(&e, QP_CONFLICT, "%s", why);
-  qp__copy_problem(c, path, &e);
+  qp__copy_note(c, path, &e);
 }
 
 /* Reads a file of both stores and decides what becomes of it. */
@@ -312,7 +312,7 @@ qp__copy_files_compare(struct qp__copy *c, struct qp_err *err)
     if (rc == QP_NOTFOUND || (!rc && memcmp(hash, f->hash, sizeof(hash)) != 0)) {
       rc = QP_OK;
       (void)qp__fail(&why, QP_CORRUPT, "the copy differs from its source");
-      qp__copy_problem(c, f->path, &why);
+      qp__copy_note(c, f->path, &why);
     } else if (rc && err) {
       *err = why;
     }

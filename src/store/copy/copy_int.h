@@ -66,7 +66,7 @@ enum qp_rc qp__copy_read_file(struct qp_store *s, const char *path, struct qp__b
                               struct qp_err *err);
 
 /* Reports a problem; the copy goes on. */
-void qp__copy_problem(struct qp__copy *c, const char *item, const struct qp_err *why);
+void qp__copy_note(struct qp__copy *c, const char *item, const struct qp_err *why);
 
 /* The three phases. A difference that may not be overwritten is a problem with QP_CONFLICT. */
 enum qp_rc qp__copy_files_examine(struct qp__copy *c, struct qp_err *err);

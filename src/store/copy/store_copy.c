@@ -38,7 +38,7 @@ struct job {
 /* ---- reporting ---- */
 
 void
-qp__copy_problem(struct qp__copy *c, const char *item, const struct qp_err *why)
+qp__copy_note(struct qp__copy *c, const char *item, const struct qp_err *why)
 {
   c->report->problems++;
   if (!c->first.rc)
@@ -54,7 +54,7 @@ report_context(struct job *j, struct item *item, const struct qp_err *why)
   char id[QP_UUID_TEXT];
 
   (void)snprintf(text, sizeof(text), "context %s", qp_uuid_text(&item->id, id));
-  qp__copy_problem(&j->copy, text, why);
+  qp__copy_note(&j->copy, text, why);
   item->state = GONE;
 }
 

@@ -168,8 +168,8 @@ void qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const ch
  * context. */
 void qp__trash_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const struct qp_uuid *id);
 /* trash.c: appends the ids of the messages in the trash of a context. */
-enum qp_rc qp__trash_list(struct qp__files *f, const struct qp__fctx *c, struct qp__ids *out,
-                          struct qp_err *err);
+enum qp_rc qp__trash_names(struct qp__files *f, const struct qp__fctx *c, struct qp__ids *out,
+                           struct qp_err *err);
 void qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *name);
 
 /* replay_touched.c: notes the contexts that the journal changes, because the catalogue may be

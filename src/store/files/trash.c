@@ -105,8 +105,8 @@ take_name(void *arg, const char *name, unsigned char type)
 }
 
 enum qp_rc
-qp__trash_list(struct qp__files *f, const struct qp__fctx *c, struct qp__ids *out,
-               struct qp_err *err)
+qp__trash_names(struct qp__files *f, const struct qp__fctx *c, struct qp__ids *out,
+                struct qp_err *err)
 {
   char path[QP__PATH_MAX];
   int sys;
@@ -124,7 +124,7 @@ look_in_trash(struct leftovers *l, struct qp_err *err)
 {
   struct qp__ids names = { NULL, 0, 0 };
   char path[QP__PATH_MAX];
-  enum qp_rc rc = qp__trash_list(l->files, l->context, &names, err);
+  enum qp_rc rc = qp__trash_names(l->files, l->context, &names, err);
 
   for (size_t i = 0; i < names.count && !rc; i++) {
     const struct qp__entry *e = NULL;

@@ -340,7 +340,7 @@ static enum qp_rc
 take_trash(struct rebuild *r, struct qp_err *err)
 {
   struct qp__ids list = { NULL, 0, 0 };
-  enum qp_rc rc = qp__trash_list(r->files, r->context, &list, err);
+  enum qp_rc rc = qp__trash_names(r->files, r->context, &list, err);
 
   sort_found(r);
   for (size_t i = 0; i < list.count && !rc; i++)
