@@ -55,10 +55,10 @@ struct qp__http {
   struct qp__jobs jobs;
 
   atomic_bool stopping;
-  bool sealed;        /* workers accept no more requests; guarded by the lock */
+  bool sealed;         /* workers accept no more requests; guarded by the lock */
   atomic_uint uploads; /* that are received or imported (upload.h) */
   atomic_uint active;  /* requests whose first line was received and whose response is not sent */
-  unsigned waiting;   /* requests that workers have (work.h); guarded by the lock */
+  unsigned waiting;    /* requests that workers have (work.h); guarded by the lock */
   pthread_mutex_t lock;
   pthread_cond_t quiet; /* signalled when active becomes 0 while stopping, or when waiting or
                            engine_users becomes 0 */

@@ -87,13 +87,13 @@ struct qp__request {
   const char *query_text; /* as it was sent, or NULL */
   struct qp__buf body;
   struct qp__upload *upload; /* the body, of a route with QP__ROUTE_UPLOAD; or NULL */
-  bool too_big;          /* the body exceeded its limit; the rest is read and dropped */
-  bool close;            /* the connection is closed after the response */
-  bool quick;            /* `then` is run in the thread of the connection */
-  bool forward_again;    /* the route is run again, when its holder has failed */
-  unsigned fail_status;  /* of qp__request_fail, or 0 */
-  uint64_t dropped;      /* bytes of the body */
-  struct qp_err outcome; /* the error in the header, sent when the request is complete; or the
+  bool too_big;              /* the body exceeded its limit; the rest is read and dropped */
+  bool close;                /* the connection is closed after the response */
+  bool quick;                /* `then` is run in the thread of the connection */
+  bool forward_again;        /* the route is run again, when its holder has failed */
+  unsigned fail_status;      /* of qp__request_fail, or 0 */
+  uint64_t dropped;          /* bytes of the body */
+  struct qp_err outcome;     /* the error in the header, sent when the request is complete; or the
                             result of the handler */
   const char *fail_code;
   const char *fail_param; /* the field that is wrong, for faces of other protocols; or NULL */

@@ -314,10 +314,10 @@ read_tools(struct qp__request *r, const json_t *tools, struct qp__wish *w, struc
                              "%s: a tool needs a \"name\" of 1 to 128 bytes and an "
                              "\"input_schema\"",
                              at);
-    if (!qp__wish_add(w->tools, json_pack("{s:s, s:O*, s:O, s:O*}", "name", name, "description",
-                                          json_is_string(description) ? description : NULL,
-                                          "parameters", schema, "strict",
-                                          json_is_true(strict) ? strict : NULL)))
+    if (!qp__wish_add(w->tools,
+                      json_pack("{s:s, s:O*, s:O, s:O*}", "name", name, "description",
+                                json_is_string(description) ? description : NULL, "parameters",
+                                schema, "strict", json_is_true(strict) ? strict : NULL)))
       return qp__fail_nomem(err, "the tools");
   }
   return QP_OK;

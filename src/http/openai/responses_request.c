@@ -114,8 +114,7 @@ read_message(struct qp__request *r, const json_t *item, const char *at, json_t *
   (void)snprintf(inner, sizeof(inner), "%.80s.content", at);
   rc = read_content(r, json_object_get(item, "content"), inner, json_object_get(message, "content"),
                     err);
-  return rc ? rc
-            : qp__wish_check_images(r, role, json_object_get(message, "content"), inner, err);
+  return rc ? rc : qp__wish_check_images(r, role, json_object_get(message, "content"), inner, err);
 }
 
 static enum qp_rc
@@ -350,11 +349,10 @@ read_text(const json_t *text, struct qp__wish *w, struct qp_err *err)
   if (!format || is(qp__json_text(format, "type"), "text"))
     return QP_OK;
   if (is(qp__json_text(format, "type"), "json_schema"))
-    w->format =
-        json_pack("{s:s, s:{s:s*, s:s*, s:O*, s:O*}}", "type", "json_schema", "json_schema", "name",
-                  qp__json_text(format, "name"), "description",
-                  qp__json_text(format, "description"), "schema", json_object_get(format, "schema"),
-                  "strict", json_object_get(format, "strict"));
+    w->format = json_pack(
+        "{s:s, s:{s:s*, s:s*, s:O*, s:O*}}", "type", "json_schema", "json_schema", "name",
+        qp__json_text(format, "name"), "description", qp__json_text(format, "description"),
+        "schema", json_object_get(format, "schema"), "strict", json_object_get(format, "strict"));
   else
     w->format = json_incref((json_t *)format);
   return w->format ? QP_OK : qp__fail_nomem(err, "the parameters");

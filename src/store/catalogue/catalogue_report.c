@@ -338,8 +338,8 @@ qp_size_list(struct qp_store *store, const struct qp_size_query *query, qp_size_
 static enum qp_rc
 add_total(struct qp__cat_db *db, const char *owner, struct qp_size_total *out, struct qp_err *err)
 {
-  uint64_t *fields[] = { &out->contexts,          &out->messages,       &out->bytes,
-                         &out->metadata_bytes,    &out->archived_messages, &out->archived_bytes,
+  uint64_t *fields[] = { &out->contexts,         &out->messages,          &out->bytes,
+                         &out->metadata_bytes,   &out->archived_messages, &out->archived_bytes,
                          &out->trashed_messages, &out->trashed_bytes };
   sqlite3_stmt *st = NULL;
   bool row = false;
