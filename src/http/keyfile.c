@@ -13,16 +13,25 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "os/file.h"
+#include "store/shared.h"
 
 #define NEW_NAME "keys.json.new"
 #define LOCK_NAME "keys.lock"
 #define FILE_MAX ((size_t)64 << 20)
+#define ATTEMPTS 20 /* of a change that others are quicker with */
 #define ID_BYTES 4
 #define SECRET_BYTES 32
 #define SECRET_AT (3 + QP__KEY_ID) /* after "qk_", the id and "_" */
 
 _Static_assert(QP__KEY_HASH == crypto_hash_sha256_BYTES, "SHA-256");
 _Static_assert(QP__KEY_TEXT == SECRET_AT + (SECRET_BYTES * 4 + 2) / 3 + 1, "qk_ID_SECRET");
+
+/* Where the keys are: in a directory, or in a store that servers share. */
+struct place {
+  const struct qp__os *os;
+  int dir;
+  struct qp_store *store; /* or NULL */
+};
 
 static const struct qp__os *
 real(const struct qp__os *os)
@@ -208,22 +217,37 @@ check_root(const json_t *root, json_t **keys, struct qp_err *err)
   return json_is_array(*keys) ? QP_OK : damaged(err, "\"keys\" is not an array");
 }
 
-/* The whole file as a value, released with json_decref(); NULL in *root: no file. */
+/* The text of the file. *there: it exists. */
 static enum qp_rc
-read_root(const struct qp__os *os, int dir, json_t **root, struct qp_err *err)
+read_file(const struct qp__os *os, int dir, struct qp__buf *text, bool *there, struct qp_err *err)
+{
+  int sys = qp__file_read(os, dir, QP__KEYFILE_NAME, text);
+
+  *there = !sys;
+  if (sys == -ENOTSUP || sys == -ELOOP || sys == -EOVERFLOW)
+    return damaged(err, "it is too large, or not a regular file");
+  return sys && sys != -ENOENT ? qp__fail_sys(err, sys, "cannot read '" QP__KEYFILE_NAME "'")
+                               : QP_OK;
+}
+
+/* The whole file, or the document of a store that servers share, as a value, released with
+ * json_decref(); NULL in *root: there is none. */
+static enum qp_rc
+read_root(const struct place *place, json_t **root, int64_t *version, struct qp_err *err)
 {
   struct qp_err cause = { QP_OK, "" };
   struct qp__buf text;
-  enum qp_rc rc = QP_OK;
-  int sys;
+  bool there = false;
+  enum qp_rc rc;
 
   qp__buf_init(&text, FILE_MAX);
-  sys = qp__file_read(os, dir, QP__KEYFILE_NAME, &text);
-  if (sys == -ENOTSUP || sys == -ELOOP || sys == -EOVERFLOW)
-    rc = damaged(err, "it is too large, or not a regular file");
-  else if (sys && sys != -ENOENT)
-    rc = qp__fail_sys(err, sys, "cannot read '" QP__KEYFILE_NAME "'");
-  else if (!sys)
+  if (place->store) {
+    rc = qp__shared_read(place->store, QP__KEYFILE_NAME, &text, version, err);
+    there = !rc && *version;
+  } else {
+    rc = read_file(place->os, place->dir, &text, &there, err);
+  }
+  if (!rc && there)
     rc = qp__json_parse_object(QP__KEYFILE_NAME, qp__buf_bytes(&text), root, &cause);
   if (rc == QP_INVALID)
     rc = damaged(err, cause.msg);
@@ -252,12 +276,50 @@ decode_root(const json_t *root, struct qp__keyfile *out, struct qp_err *err)
 enum qp_rc
 qp__keyfile_load(const struct qp__os *os, int dir, struct qp__keyfile *out, struct qp_err *err)
 {
+  const struct place place = { real(os), dir, NULL };
   json_t *root = NULL;
-  enum qp_rc rc = read_root(real(os), dir, &root, err);
+  enum qp_rc rc = read_root(&place, &root, NULL, err);
 
   if (!rc)
     rc = decode_root(root, out, err);
   json_decref(root);
+  return rc;
+}
+
+enum qp_rc
+qp__keyfile_load_shared(struct qp_store *store, struct qp__keyfile *out, struct qp_err *err)
+{
+  const struct place place = { NULL, -1, store };
+  json_t *root = NULL;
+  int64_t version;
+  enum qp_rc rc = read_root(&place, &root, &version, err);
+
+  if (!rc)
+    rc = decode_root(root, out, err);
+  json_decref(root);
+  return rc;
+}
+
+enum qp_rc
+qp__keyfile_share(const struct qp__os *os, int dir, struct qp_store *store, bool *taken,
+                  struct qp_err *err)
+{
+  struct qp__buf text;
+  int64_t version = 0;
+  enum qp_rc rc;
+
+  *taken = false;
+  qp__buf_init(&text, FILE_MAX);
+  rc = qp__shared_read(store, QP__KEYFILE_NAME, NULL, &version, err);
+  if (!rc && !version && dir >= 0)
+    rc = read_file(real(os), dir, &text, taken, err);
+  if (!rc && *taken)
+    rc = qp__shared_write(store, QP__KEYFILE_NAME, 0, qp__buf_bytes(&text), err);
+  if (rc == QP_CONFLICT) { /* another server has done it */
+    *taken = false;
+    rc = QP_OK;
+  }
+  qp__buf_release(&text);
   return rc;
 }
 
@@ -292,7 +354,7 @@ take_lock(const struct qp__os *os, int dir, int *fd, struct qp_err *err)
 }
 
 static enum qp_rc
-write_root(const struct qp__os *os, int dir, const json_t *root, struct qp_err *err)
+write_root(const struct place *place, const json_t *root, int64_t version, struct qp_err *err)
 {
   struct qp__buf text;
   enum qp_rc rc;
@@ -302,8 +364,10 @@ write_root(const struct qp__os *os, int dir, const json_t *root, struct qp_err *
   (void)qp__json_write_pretty(&text, root);
   (void)qp__buf_add_char(&text, '\n');
   rc = qp__buf_check(&text, QP__KEYFILE_NAME, err);
-  if (!rc) {
-    sys = qp__file_replace(os, dir, QP__KEYFILE_NAME, NEW_NAME, qp__buf_bytes(&text));
+  if (!rc && place->store) {
+    rc = qp__shared_write(place->store, QP__KEYFILE_NAME, version, qp__buf_bytes(&text), err);
+  } else if (!rc) {
+    sys = qp__file_replace(place->os, place->dir, QP__KEYFILE_NAME, NEW_NAME, qp__buf_bytes(&text));
     if (sys)
       rc = qp__fail_sys(err, sys, "cannot write '" QP__KEYFILE_NAME "'");
   }
@@ -323,9 +387,9 @@ new_root(void)
 
 /* The state of one change. */
 struct edit {
-  const struct qp__os *os;
-  int dir;
+  struct place place;
   int lock;
+  int64_t version; /* of the document */
   json_t *root;
   json_t *keys; /* points into root */
   struct qp__keyfile file;
@@ -336,24 +400,28 @@ end_edit(struct edit *e)
 {
   qp__keyfile_release(&e->file);
   json_decref(e->root);
-  qp__close(e->os, e->lock);
-  qp__close(e->os, e->dir);
+  qp__close(e->place.os, e->lock);
+  qp__close(e->place.os, e->place.dir);
 }
 
 /* Must be ended with end_edit, whatever it returns. */
 static enum qp_rc
-begin_edit(struct edit *e, const struct qp__os *os, const char *data, struct qp_err *err)
+begin_edit(struct edit *e, const struct qp__os *os, const char *data, struct qp_store *store,
+           struct qp_err *err)
 {
-  enum qp_rc rc;
+  enum qp_rc rc = QP_OK;
 
   memset(e, 0, sizeof(*e));
-  e->os = real(os);
-  e->dir = e->lock = -1;
-  rc = qp__keydir_open(e->os, data, &e->dir, err);
+  e->place.os = real(os);
+  e->place.dir = e->lock = -1;
+  if (qp__shared_offered(store))
+    e->place.store = store;
+  else
+    rc = qp__keydir_open(e->place.os, data, &e->place.dir, err);
+  if (!rc && !e->place.store)
+    rc = take_lock(e->place.os, e->place.dir, &e->lock, err);
   if (!rc)
-    rc = take_lock(e->os, e->dir, &e->lock, err);
-  if (!rc)
-    rc = read_root(e->os, e->dir, &e->root, err);
+    rc = read_root(&e->place, &e->root, &e->version, err);
   if (!rc && !e->root) {
     e->root = new_root();
     rc = e->root ? QP_OK : qp__fail_nomem(err, "writing the keys");
@@ -397,7 +465,7 @@ make_text(const struct edit *e, char text[QP__KEY_TEXT], struct qp_err *err)
   int sys;
 
   do {
-    sys = e->os->random(e->os->self, bytes, sizeof(bytes));
+    sys = e->place.os->random(e->place.os->self, bytes, sizeof(bytes));
     if (sys)
       return qp__fail_sys(err, sys, "cannot get random bytes for a key");
     qp__hex_encode(id, bytes, ID_BYTES);
@@ -427,7 +495,7 @@ encode_key(const struct edit *e, const struct qp__key_spec *spec, const char *te
   bad = qp__json_set_str(o, "id", id) || qp__json_set_str(o, "name", spec->name) ||
         qp__json_set_str(o, "owner", spec->owner) ||
         qp__json_set_str(o, "scope", qp__scope_name(spec->scope)) ||
-        qp__json_set_time(o, "created_at", e->os->now_ms(e->os->self));
+        qp__json_set_time(o, "created_at", e->place.os->now_ms(e->place.os->self));
   if (!bad)
     bad = spec->expires_at ? qp__json_set_time(o, "expires_at", spec->expires_at)
                            : qp__json_set_str(o, "expires_at", NULL);
@@ -452,27 +520,78 @@ check_spec(const struct qp__key_spec *spec, struct qp_err *err)
   return QP_OK;
 }
 
+/* Whether the key was stored by an attempt whose answer was lost. */
+static bool
+is_stored(const struct edit *e, const char *text)
+{
+  const struct qp__key *key;
+  uint8_t hash[QP__KEY_HASH];
+  char id[QP__KEY_ID];
+
+  (void)qp__key_read((struct qp_bytes){ text, QP__KEY_TEXT - 1 }, id, hash);
+  key = find_key(&e->file, id);
+  return key && memcmp(key->hash, hash, sizeof(hash)) == 0;
+}
+
+enum qp_rc
+qp__key_create_in(const struct qp__os *os, const char *data, struct qp_store *store,
+                  const struct qp__key_spec *spec, char text[QP__KEY_TEXT], struct qp_err *err)
+{
+  char made[QP__KEY_TEXT] = "";
+  struct edit e;
+  enum qp_rc rc = check_spec(spec, err);
+
+  for (int i = 0; i < ATTEMPTS && (!i || rc == QP_CONFLICT); i++) {
+    if (rc && !i)
+      return rc;
+    rc = begin_edit(&e, os, data, store, err);
+    if (!rc && !made[0])
+      rc = make_text(&e, made, err);
+    if (!rc && !is_stored(&e, made)) {
+      if (json_array_append_new(e.keys, encode_key(&e, spec, made)))
+        rc = qp__fail_nomem(err, "making a key");
+      else
+        rc = write_root(&e.place, e.root, e.version, err);
+    }
+    end_edit(&e);
+  }
+  if (!rc)
+    memcpy(text, made, QP__KEY_TEXT);
+  sodium_memzero(made, sizeof(made));
+  return rc;
+}
+
 enum qp_rc
 qp__key_create(const struct qp__os *os, const char *data, const struct qp__key_spec *spec,
                char text[QP__KEY_TEXT], struct qp_err *err)
 {
-  char made[QP__KEY_TEXT];
-  struct edit e;
-  enum qp_rc rc = check_spec(spec, err);
+  return qp__key_create_in(os, data, NULL, spec, text, err);
+}
 
-  if (rc)
-    return rc;
-  rc = begin_edit(&e, os, data, err);
-  if (!rc)
-    rc = make_text(&e, made, err);
-  if (!rc && json_array_append_new(e.keys, encode_key(&e, spec, made)))
-    rc = qp__fail_nomem(err, "making a key");
-  if (!rc)
-    rc = write_root(e.os, e.dir, e.root, err);
-  if (!rc)
-    memcpy(text, made, QP__KEY_TEXT);
-  sodium_memzero(made, sizeof(made));
-  end_edit(&e);
+enum qp_rc
+qp__key_revoke_in(const struct qp__os *os, const char *data, struct qp_store *store, const char *id,
+                  size_t *left, struct qp_err *err)
+{
+  enum qp_rc rc = QP_CONFLICT;
+
+  for (int i = 0; i < ATTEMPTS && rc == QP_CONFLICT; i++) {
+    size_t at = 0;
+    struct edit e;
+
+    rc = begin_edit(&e, os, data, store, err);
+    if (!rc && !find_key(&e.file, id)) {
+      if (!i) /* otherwise an attempt whose answer was lost has removed it */
+        rc = qp__fail(err, QP_NOTFOUND, "there is no key '%.40s'", id);
+    } else if (!rc) {
+      while (strcmp(json_string_value(json_object_get(json_array_get(e.keys, at), "id")), id) != 0)
+        at++;
+      (void)json_array_remove(e.keys, at);
+      rc = write_root(&e.place, e.root, e.version, err);
+    }
+    if (!rc && left)
+      *left = json_array_size(e.keys);
+    end_edit(&e);
+  }
   return rc;
 }
 
@@ -480,22 +599,7 @@ enum qp_rc
 qp__key_revoke(const struct qp__os *os, const char *data, const char *id, size_t *left,
                struct qp_err *err)
 {
-  size_t at = 0;
-  struct edit e;
-  enum qp_rc rc = begin_edit(&e, os, data, err);
-
-  if (!rc && !find_key(&e.file, id))
-    rc = qp__fail(err, QP_NOTFOUND, "there is no key '%.40s'", id);
-  if (!rc) {
-    while (strcmp(json_string_value(json_object_get(json_array_get(e.keys, at), "id")), id) != 0)
-      at++;
-    (void)json_array_remove(e.keys, at);
-    rc = write_root(e.os, e.dir, e.root, err);
-  }
-  if (!rc && left)
-    *left = json_array_size(e.keys);
-  end_edit(&e);
-  return rc;
+  return qp__key_revoke_in(os, data, NULL, id, left, err);
 }
 
 static int
@@ -508,15 +612,20 @@ by_time(const void *a, const void *b)
 }
 
 enum qp_rc
-qp__key_list(const struct qp__os *os, const char *data, qp__key_visit *visit, void *arg,
-             struct qp_err *err)
+qp__key_list_in(const struct qp__os *os, const char *data, struct qp_store *store,
+                qp__key_visit *visit, void *arg, struct qp_err *err)
 {
   struct qp__keyfile file = { 0 };
   int dir = -1;
-  enum qp_rc rc = qp__keydir_open(os, data, &dir, err);
+  enum qp_rc rc;
 
-  if (!rc)
-    rc = qp__keyfile_load(os, dir, &file, err);
+  if (qp__shared_offered(store)) {
+    rc = qp__keyfile_load_shared(store, &file, err);
+  } else {
+    rc = qp__keydir_open(os, data, &dir, err);
+    if (!rc)
+      rc = qp__keyfile_load(os, dir, &file, err);
+  }
   if (!rc && file.count)
     qsort(file.keys, file.count, sizeof(*file.keys), by_time);
   for (size_t i = 0; i < file.count && !rc; i++)
@@ -524,4 +633,11 @@ qp__key_list(const struct qp__os *os, const char *data, qp__key_visit *visit, vo
   qp__keyfile_release(&file);
   qp__keydir_close(os, dir);
   return rc;
+}
+
+enum qp_rc
+qp__key_list(const struct qp__os *os, const char *data, qp__key_visit *visit, void *arg,
+             struct qp_err *err)
+{
+  return qp__key_list_in(os, data, NULL, visit, arg, err);
 }

@@ -16,7 +16,10 @@
  *
  * A change is written to keys.json.new, synced, and renamed to keys.json, under an exclusive flock
  * on keys.lock. The lock of the store is not used, so keys can be created and revoked while a
- * server runs. Unknown fields are kept. */
+ * server runs. Unknown fields are kept.
+ *
+ * In a store that several servers share, the same text is a document of the store, which is
+ * replaced only if it still has the version that was read (store/shared.h). */
 #ifndef QP_HTTP_KEYFILE_H
 #define QP_HTTP_KEYFILE_H
 
@@ -71,6 +74,13 @@ void qp__keydir_close(const struct qp__os *os, int fd); /* -1 is allowed */
  * later version. */
 enum qp_rc qp__keyfile_load(const struct qp__os *os, int dir, struct qp__keyfile *out,
                             struct qp_err *err);
+/* The keys in a store that servers share. */
+enum qp_rc qp__keyfile_load_shared(struct qp_store *store, struct qp__keyfile *out,
+                                   struct qp_err *err);
+/* A store that servers share and that has no keys takes over those of the directory (-1: none), as
+ * they are. *taken: it has. */
+enum qp_rc qp__keyfile_share(const struct qp__os *os, int dir, struct qp_store *store, bool *taken,
+                             struct qp_err *err);
 void qp__keyfile_release(struct qp__keyfile *file);
 
 /* The properties of a new key; id, time and hash are generated. */
@@ -94,6 +104,16 @@ typedef enum qp_rc qp__key_visit(void *arg, const struct qp__key *key);
 /* Visits all keys, oldest first. */
 enum qp_rc qp__key_list(const struct qp__os *os, const char *data, qp__key_visit *visit, void *arg,
                         struct qp_err *err);
+
+/* The same for a store that servers share (store/shared.h): then the keys are in it, and `data` is
+ * not used. NULL, or any other store: the directory. */
+enum qp_rc qp__key_create_in(const struct qp__os *os, const char *data, struct qp_store *store,
+                             const struct qp__key_spec *spec, char text[QP__KEY_TEXT],
+                             struct qp_err *err);
+enum qp_rc qp__key_revoke_in(const struct qp__os *os, const char *data, struct qp_store *store,
+                             const char *id, size_t *left, struct qp_err *err);
+enum qp_rc qp__key_list_in(const struct qp__os *os, const char *data, struct qp_store *store,
+                           qp__key_visit *visit, void *arg, struct qp_err *err);
 
 /* The id in the text of a key, and the hash of the text. False: it does not have the form of a
  * key. */

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "os/os.h"
+#include "store/shared.h"
 
 #define LOOK_MS 1000
 
@@ -28,6 +29,7 @@ struct qp__keys {
   qp_log_fn *log;
   void *log_arg;
   int dir;                /* -1: there is never a file */
+  struct qp_store *store; /* that servers share and that has the keys, or NULL */
   _Atomic int64_t due_ms; /* when the file is checked next */
   atomic_bool closed;     /* file.there, readable without the lock */
 
@@ -49,9 +51,10 @@ static int
 look(const struct qp__keys *k, struct stamp *out)
 {
   struct stat st;
-  int sys = k->os->fstatat(k->os->self, k->dir, QP__KEYFILE_NAME, &st);
+  int sys;
 
   memset(out, 0, sizeof(*out));
+  sys = k->os->fstatat(k->os->self, k->dir, QP__KEYFILE_NAME, &st);
   if (sys == -ENOENT)
     return 0;
   if (sys)
@@ -90,7 +93,8 @@ load(struct qp__keys *k, const struct stamp *stamp, struct qp_err *err)
 {
   struct qp__keyfile file = { 0 };
   char line[80];
-  enum qp_rc rc = qp__keyfile_load(k->os, k->dir, &file, err);
+  enum qp_rc rc = k->store ? qp__keyfile_load_shared(k->store, &file, err)
+                           : qp__keyfile_load(k->os, k->dir, &file, err);
   size_t count = file.count;
 
   bool lost = !rc && !file.there && k->file.there;
@@ -118,11 +122,20 @@ load(struct qp__keys *k, const struct stamp *stamp, struct qp_err *err)
 static enum qp_rc
 refresh(struct qp__keys *k, struct qp_err *err)
 {
-  struct stamp now;
-  int sys = look(k, &now);
+  struct stamp now = { 0 };
+  int64_t version = 0;
+  int sys = k->store ? 0 : look(k, &now);
+  enum qp_rc rc =
+      k->store ? qp__shared_read(k->store, QP__KEYFILE_NAME, NULL, &version, err) : QP_OK;
 
+  if (rc)
+    return rc;
   if (sys)
     return qp__fail_sys(err, sys, "cannot stat '" QP__KEYFILE_NAME "'");
+  if (k->store) {
+    now.there = version != 0;
+    now.inode = (ino_t)version;
+  }
   return is_same(&now, &k->stamp) ? QP_OK : load(k, &now, err);
 }
 
@@ -133,7 +146,9 @@ refresh_if_due(struct qp__keys *k, bool now)
   int64_t due = atomic_load_explicit(&k->due_ms, memory_order_acquire);
   struct qp_err err = { QP_OK, "" };
 
-  if (k->dir < 0 || due == INT64_MAX || (!now && k->os->mono_ms(k->os->self) < due) ||
+  /* A request does not ask the database: the server does, every second. */
+  if ((k->dir < 0 && !k->store) || (k->store && !now) || due == INT64_MAX ||
+      (!now && k->os->mono_ms(k->os->self) < due) ||
       !atomic_compare_exchange_strong(&k->due_ms, &due, INT64_MAX))
     return;
   if (refresh(k, &err))
@@ -169,6 +184,28 @@ qp__keys_open(const struct qp__os *os, const char *data, qp_log_fn *log, void *l
   else
     *out = k;
   return rc;
+}
+
+enum qp_rc
+qp__keys_share(struct qp__keys *k, struct qp_store *store, struct qp_err *err)
+{
+  static const struct stamp never = { .there = true };
+  bool taken;
+  enum qp_rc rc;
+
+  if (!qp__shared_offered(store))
+    return QP_OK;
+  rc = qp__keyfile_share(k->os, k->dir, store, &taken, err);
+  if (rc)
+    return rc;
+  if (taken)
+    say(k, QP_LOG_INFO, "the database has the keys of " QP__KEYFILE_NAME " now");
+  else if (k->file.there)
+    say(k, QP_LOG_WARN, QP__KEYFILE_NAME " is not used: the database has keys");
+  k->store = store;
+  k->stamp = never;
+  qp__keyfile_release(&k->file);
+  return refresh(k, err);
 }
 
 void

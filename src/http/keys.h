@@ -33,6 +33,10 @@ enum qp__verdict {
  * a key. QP_CORRUPT: the file is damaged. */
 enum qp_rc qp__keys_open(const struct qp__os *os, const char *data, qp_log_fn *log, void *log_arg,
                          struct qp__keys **out, struct qp_err *err);
+/* Uses the keys in a store that several servers share instead of the file; for any other store
+ * nothing changes. If such a store has no keys, it takes over those of the file. Before the server
+ * answers requests. */
+enum qp_rc qp__keys_share(struct qp__keys *keys, struct qp_store *store, struct qp_err *err);
 void qp__keys_close(struct qp__keys *keys); /* NULL is allowed */
 
 /* Whether there is a key that has not expired. */

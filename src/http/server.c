@@ -552,6 +552,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     rc = qp__key_log_new(&qp__os_posix, options->data, &http->key_log, err);
   if (!rc)
     rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
+  if (!rc)
+    rc = qp__keys_share(http->keys, http->store, err);
   if (!rc && options->ui_dir)
     rc = qp__page_open_dir(options->ui_dir, &http->ui_dir, err);
   if (!rc)

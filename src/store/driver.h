@@ -346,6 +346,15 @@ struct qp__driver_lease {
   void (*leave)(void *self);
 };
 
+/* Small documents that all servers of the store see at once (shared.h has the contract). Without
+ * it: the store belongs to one server, which keeps them in files. */
+struct qp__driver_shared {
+  enum qp_rc (*read)(void *self, const char *name, struct qp__buf *out, int64_t *version,
+                     struct qp_err *err);
+  enum qp_rc (*write)(void *self, const char *name, int64_t version, struct qp_bytes bytes,
+                      struct qp_err *err);
+};
+
 /* Called with the stored bytes of entries[i]. */
 typedef enum qp_rc qp__content_visit(void *arg, size_t i, struct qp_bytes bytes);
 
@@ -549,6 +558,7 @@ struct qp__driver {
   const struct qp__driver_directory *directory;
   const struct qp__driver_lease *lease;
   const struct qp__driver_many *many;
+  const struct qp__driver_shared *shared;
   const struct qp__driver_catalogue *catalogue;
 };
 

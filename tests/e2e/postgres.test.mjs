@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { missing, newDatabase } from './database.mjs';
-import { add, fails, jsonLines, lines, ok, tempDir } from './helper.mjs';
+import { add, fails, jsonLines, lines, ok, Running, tempDir } from './helper.mjs';
 import { serve } from './server.mjs';
 import { until } from './turns.mjs';
 
@@ -101,4 +101,36 @@ test('a server tells its queries and connections, and /readyz tells trouble with
   database.open();
   await until(async () => (await server.ask('GET', '/readyz')).status === 200);
   await server.expect(201, 'POST', `/v1/contexts/${id}/messages`, { role: 'user', text: 'again' });
+});
+
+test('keys are in the database: every server knows a new and a revoked key, and takes keys.json over', { skip: missing }, async (t) => {
+  const { url, sql } = newDatabase(t);
+  const dir = tempDir(t);
+  const store = ['--store', url];
+  const key = (args) => JSON.parse(ok(path.join(dir, 'nowhere'), ['key', ...args, ...store, '--json']));
+  const first = JSON.parse(ok(path.join(dir, 'a'), ['key', 'create', '--name', 'of a file', '--json'])); // before there was a database
+  const servers = [];
+  for (const name of ['a', 'b']) servers.push(await serve(t, { data: path.join(dir, name), args: [...store, '--lease', '2'] }));
+  const status = (server, text) => server.ask('GET', '/v1/contexts', undefined, text ? { authorization: `Bearer ${text}` } : {}).then((answer) => answer.status);
+  const reach = (text, wanted) => until(async () => (await Promise.all(servers.map((server) => status(server, text)))).every((got) => got === wanted));
+
+  assert.equal(await status(servers[0]), 401);
+  await reach(first.key, 200); // also the server that has no such file
+  const made = key(['create', '--name', 'of all', '--scope', 'read']);
+  assert.doesNotMatch(sql("SELECT encode(bytes, 'escape') FROM quipu.documents"), new RegExp(made.key));
+  await reach(made.key, 200);
+  assert.deepEqual(key(['revoke', first.id]), { id: first.id, revoked: true, left: 1 });
+  await reach(first.key, 401);
+  assert.deepEqual(jsonLines(ok(path.join(dir, 'nowhere'), ['key', 'list', ...store, '--json'])).map(({ id }) => id), [made.id]);
+  fails(path.join(dir, 'nowhere'), ['key', 'revoke', first.id, ...store], 'NOTFOUND', /there is no key/);
+  // Many at once: none is lost.
+  const many = await Promise.all(Array.from({ length: 6 }, () => new Running(t, path.join(dir, 'nowhere'), ['key', 'create', ...store]).ended));
+  for (const one of many) assert.equal(one.status, 0, one.stderr);
+  assert.equal(lines(ok(path.join(dir, 'nowhere'), ['key', 'list', ...store])).length, 7);
+  for (const one of many) await reach(one.lines[0], 200);
+  // A server that starts later, with an outdated file of its own, uses the keys of the database.
+  await servers[0].stop('SIGTERM');
+  servers[0] = await serve(t, { data: path.join(dir, 'a'), args: [...store, '--lease', '2'] });
+  await reach(first.key, 401);
+  await reach(made.key, 200);
 });

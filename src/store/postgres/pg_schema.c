@@ -79,7 +79,14 @@ static const char *const version_3[] = {
   NULL,
 };
 
-static const char *const *const migrations[] = { version_1, version_2, version_3 };
+/* Documents that all servers see, such as their keys (pg_shared.c). */
+static const char *const version_4[] = {
+  "CREATE TABLE quipu.documents (name text COLLATE \"C\" PRIMARY KEY, version int8 NOT NULL, "
+  "bytes bytea NOT NULL)",
+  NULL,
+};
+
+static const char *const *const migrations[] = { version_1, version_2, version_3, version_4 };
 #define NEWEST (sizeof(migrations) / sizeof(migrations[0]))
 
 static enum qp__pg_outcome

@@ -119,6 +119,13 @@
   /* that has received everything reports no lag. */                                               \
   X(REPLICAS, "SELECT count(*), coalesce(max(extract(epoch FROM replay_lag) * 1000), 0)::int8 "    \
               "FROM pg_catalog.pg_stat_replication WHERE state IS NOT NULL")                       \
+  /* ---- documents (pg_shared.c) ---- */                                                          \
+  X(DOCUMENT, "SELECT version, CASE WHEN $2::int2 = 1 THEN bytes END FROM quipu.documents "        \
+              "WHERE name = $1")                                                                   \
+  X(DOCUMENT_ADD, "INSERT INTO quipu.documents (name, version, bytes) VALUES ($1, 1, $2) "         \
+                  "ON CONFLICT (name) DO NOTHING RETURNING 1")                                     \
+  X(DOCUMENT_PUT, "UPDATE quipu.documents SET version = version + 1, bytes = $2 "                  \
+                  "WHERE name = $1 AND version = $3 RETURNING 1")                                  \
   X(STANDBY, "SELECT pg_is_in_recovery()")                                                         \
   /* ---- contexts ---- */                                                                         \
   X(CONTEXTS,                                                                                      \

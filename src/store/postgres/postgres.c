@@ -178,5 +178,6 @@ const struct qp__driver qp__driver_postgres = {
   .recovery = &qp__pg_recovery,
   .lease = &qp__pg_shared,
   .many = &qp__pg_many,
+  .shared = &qp__pg_documents,
   .catalogue = &qp__pg_catalogue,
 };

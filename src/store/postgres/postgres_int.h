@@ -8,6 +8,7 @@
  *   pg_lease.c    who may write a context: the rows of quipu.leases
  *   pg_context.c  contexts: list, load, create, delete, read
  *   pg_file.c     plain files
+ *   pg_shared.c   documents that all servers see
  *   pg_build.c    a whole context at once
  *   pg_rows.c     what a commit changes in the catalogue
  *   pg_catalogue.c  lists and search
@@ -234,6 +235,10 @@ enum qp_rc qp__pg_reindex(void *self, qp_reindex_visit *visit, void *arg, struct
 enum qp_rc qp__pg_index_start(struct qp__pg *pg, struct qp_err *err);
 void qp__pg_index_stop(struct qp__pg *pg);
 void qp__pg_index_wake(struct qp__pg *pg); /* something was committed */
+
+/* ---- pg_shared.c ---- */
+
+extern const struct qp__driver_shared qp__pg_documents;
 
 /* ---- pg_build.c ---- */
 

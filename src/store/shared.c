@@ -1,0 +1,24 @@
+/* shared.c - see shared.h. */
+#include "store/shared.h"
+
+#include "store/context/context_int.h"
+
+bool
+qp__shared_offered(const struct qp_store *s)
+{
+  return s && s->driver->shared;
+}
+
+enum qp_rc
+qp__shared_read(struct qp_store *s, const char *name, struct qp__buf *out, int64_t *version,
+                struct qp_err *err)
+{
+  return s->driver->shared->read(s->self, name, out, version, err);
+}
+
+enum qp_rc
+qp__shared_write(struct qp_store *s, const char *name, int64_t version, struct qp_bytes bytes,
+                 struct qp_err *err)
+{
+  return s->driver->shared->write(s->self, name, version, bytes, err);
+}
