@@ -70,13 +70,18 @@ passes(const struct bench_row *row, double figure)
 static void
 describe(const struct bench_row *row, struct row_text *t)
 {
-  double figure = bench_median(row->ratio, row->count);
+  double figure;
   double low = row->ratio[0];
   double high = row->ratio[0];
   char low_text[24];
   char high_text[24];
   char bar[24];
 
+  if (!row->count) { /* the machine was too busy for it */
+    *t = (struct row_text){ .figure = "not measured", .verdict = "" };
+    return;
+  }
+  figure = bench_median(row->ratio, row->count);
   for (size_t i = 1; i < row->count; i++) {
     low = row->ratio[i] < low ? row->ratio[i] : low;
     high = row->ratio[i] > high ? row->ratio[i] : high;
