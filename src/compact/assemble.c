@@ -64,19 +64,6 @@ qp__sent_summary(const struct qp__record *r, struct qp__buf *out, struct qp_err 
   return qp__buf_check(out, what, err);
 }
 
-int64_t
-qp__sent_summary_tokens(const struct qp__record *record)
-{
-  struct qp__buf text;
-  int64_t tokens = 0;
-
-  qp__buf_init(&text, TEXT_MAX);
-  if (!qp__sent_summary(record, &text, NULL))
-    tokens = qp__count_text(qp__buf_bytes(&text));
-  qp__buf_release(&text);
-  return tokens;
-}
-
 /* The longest beginning or end of a text that has at most `tokens`, cut between characters. */
 static struct qp_bytes
 cut_text(struct qp_bytes text, int64_t tokens, bool end)

@@ -50,8 +50,6 @@ void qp__sent_release(struct qp__sent *view);
 /* Appends the text of the summary as it is sent. */
 enum qp_rc qp__sent_summary(const struct qp__record *record, struct qp__buf *out,
                             struct qp_err *err);
-/* Its tokens. Without memory 0: what is sent is counted again. */
-int64_t qp__sent_summary_tokens(const struct qp__record *record);
 
 /* Appends the text that stands for a tool output: tool, arguments, size and number, and `keep`
  * tokens of its beginning and end. `call` may be NULL. */

@@ -517,6 +517,19 @@ count_used(const struct qp__conversation *c, int64_t all)
   return qp__anchor_scale(&anchor, all);
 }
 
+int64_t
+qp__conversation_summary_tokens(const struct qp__conversation *c, const struct qp__record *record)
+{
+  struct qp__buf text;
+  int64_t tokens = 0;
+
+  qp__buf_init(&text, QP__RECORD_MAX);
+  if (!qp__sent_summary(record, &text, NULL))
+    tokens = qp__size_cache_text(&c->engine->sizes, qp__buf_bytes(&text));
+  qp__buf_release(&text);
+  return tokens;
+}
+
 /* Counts what is sent by kind. Of the tail only what was made for this view is counted here. */
 static void
 count_sent(struct qp__conversation *c)
@@ -525,8 +538,10 @@ count_sent(struct qp__conversation *c)
   size_t at = 0; /* in `sent`, whose order compact/assemble.h gives */
 
   if (c->record && c->record->covered) {
-    qp__count_add(all, c->sent.messages[at++]);
-    c->summary_tokens = qp__count_sum(all);
+    c->summary_tokens =
+        QP__COUNT_MESSAGE +
+        qp__size_cache_text(&c->engine->sizes, c->sent.messages[at++]->parts[0].view.text);
+    all->text += c->summary_tokens;
   }
   for (size_t i = 0; i < c->shown_count; i++) {
     qp__count_add(all, c->sent.messages[at++]);

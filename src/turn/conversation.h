@@ -78,6 +78,10 @@ bool qp__conversation_holds(void *arg, uint64_t covered, const struct qp_uuid *l
 enum qp_rc qp__conversation_parent(struct qp__conversation *c, const struct qp__record *record,
                                    const struct qp__record **out, struct qp_err *err);
 
+/* The tokens of the summary of a record as it is sent. */
+int64_t qp__conversation_summary_tokens(const struct qp__conversation *c,
+                                        const struct qp__record *record);
+
 /* The settings of a context with this configuration. */
 void qp__conversation_settings(const struct qp_engine *e, const json_t *config,
                                struct qp__compact_settings *out);

@@ -420,7 +420,8 @@ write_summary(struct qp__shortening *s)
   s->record.recall = true;
   s->record.model = s->provider ? s->model_name : NULL;
   s->record.prompt_version = s->provider ? QP__FRAME_VERSION : 0;
-  s->record.tokens_after += qp__sent_summary_tokens(&s->record) - budget - QP__PLAN_FRAME_TOKENS;
+  s->record.tokens_after +=
+      qp__conversation_summary_tokens(c, &s->record) - budget - QP__PLAN_FRAME_TOKENS;
   if (ledger.thing)
     qp__covered_cache_put(&c->engine->ledgers, &ledger);
   qp__buf_release(&values);

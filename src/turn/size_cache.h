@@ -23,5 +23,7 @@ void qp__size_cache_release(struct qp__size_cache *cache);
 /* The size of a message whose stored bytes have this hash; counts it if necessary. */
 struct qp__plan_size qp__size_cache_get(struct qp__size_cache *cache, const uint8_t hash[16],
                                         const struct qp_message *message);
+/* The tokens of a text that is sent again and again and is no stored message: a summary. */
+int64_t qp__size_cache_text(struct qp__size_cache *cache, struct qp_bytes text);
 
 #endif

@@ -17,7 +17,7 @@ qp__takeover_find(const struct qp__conversation *c, const struct qp__plan_input 
 
   if (!ready)
     return NULL;
-  after = input->system + input->tools + input->pins + qp__sent_summary_tokens(ready);
+  after = input->system + input->tools + input->pins + qp__conversation_summary_tokens(c, ready);
   for (size_t i = 0; i < c->tail_count; i++) {
     all += c->items[i].tokens;
     if (c->items[i].kind == QP__ITEM_USER)
