@@ -48,75 +48,77 @@
 #include "store/context/context_int.h"
 
 /* X(name, text). Each is prepared once. */
-#define QP__CAT_SQL_MAP(X)                                                                        \
-  X(BEGIN, "BEGIN IMMEDIATE")                                                                     \
-  X(COMMIT, "COMMIT")                                                                             \
-  X(ROLLBACK, "ROLLBACK")                                                                         \
-  X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NULL FROM context WHERE id = ?1")       \
-  X(ROW_PUT,                                                                                      \
-    "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, "  \
-    "state, owner, old, error, stamp, indexed, digest, due, rc, meta, summary, packed, "          \
-    "packed_bytes, trashed, trashed_bytes, sizes) "                                               \
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "   \
-    "?19, ?20, ?21, ?22, ?23, ?24, ?25) "                                                         \
-    "ON CONFLICT (id) DO UPDATE SET title = ?2, created = ?3, updated = ?4, messages = ?5, "      \
-    "bytes = ?6, branches = ?7, model = ?8, mode = ?9, state = ?10, owner = ?11, old = ?12, "     \
-    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18, meta = ?19, "    \
-    "summary = ?20, packed = ?21, packed_bytes = ?22, trashed = ?23, trashed_bytes = ?24, "       \
-    "sizes = ?25")                                                                                \
-  X(ROW_DROP, "DELETE FROM context WHERE n = ?1")                                                 \
-  X(ROW_BROKEN, "SELECT id FROM context WHERE error IS NOT NULL")                                 \
-  X(ROW_OLD, "SELECT id FROM context WHERE old = 1")                                              \
-  X(ROW_ALL_DUE, "SELECT id FROM context WHERE due = 1")                                          \
-  X(ROW_STATE, "SELECT id FROM context WHERE state = ?1 AND state <> 'Idle'")                     \
-  X(OWNER_BYTES, "SELECT ifnull(sum(bytes + meta), 0) FROM context "                              \
-                 "WHERE NOT hidden(id) AND owner = ?1")                                           \
-  X(SIZE_SUM, "SELECT count(*), total(messages), total(bytes), total(meta), total(packed), "      \
-              "total(packed_bytes), total(trashed), total(trashed_bytes) FROM context "           \
-              "WHERE NOT hidden(id) AND rc = 0 AND (?1 IS NULL OR owner = ?1)")                   \
-  X(SIZES, QP__CAT_SIZE "AND (bytes, id) < (?3, ?4) " QP__CAT_SIZE_ORDER)                         \
-  X(SIZES_TRASHED, QP__CAT_SIZE "AND trashed > 0 AND (bytes, id) < (?3, ?4) " QP__CAT_SIZE_ORDER) \
-  X(USAGE_PUT,                                                                                    \
-    "INSERT INTO usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8) "                               \
-    "ON CONFLICT DO UPDATE SET answers = answers + 1, input = input + ?4, output = output + ?5, " \
-    "cached = cached + ?6, cost = cost + ?7, unpriced = unpriced + ?8")                           \
-  X(USAGE_DROP, "DELETE FROM usage WHERE context = ?1")                                           \
-  X(USAGE_DAY, QP__CAT_USAGE("(quarter + ?4) / 96") "GROUP BY 1 ORDER BY 1 DESC LIMIT ?5")        \
-  X(USAGE_CONTEXT, QP__CAT_USAGE("c.id") "GROUP BY u.context " QP__CAT_USAGE_ORDER)               \
-  X(USAGE_MODEL, QP__CAT_USAGE("u.model") "GROUP BY 1 " QP__CAT_USAGE_ORDER)                      \
-  X(ROW_AFTER, "SELECT n, id FROM context WHERE n > ?1 ORDER BY n LIMIT 256")                     \
-  X(ROW_NUMBER, "SELECT n FROM context LIMIT 1 OFFSET ?1")                                        \
-  X(STATE_FIND, "SELECT epoch, before, complete, dirs, dropped FROM state")                       \
-  X(STATE_EPOCH, "UPDATE state SET before = epoch, epoch = ?1, complete = 1")                     \
-  X(STATE_DIRS, "UPDATE state SET dirs = ?1")                                                     \
-  X(STATE_DROPPED, "UPDATE state SET dropped = ?1")                                               \
-  X(STATE_PROBE, "UPDATE state SET probe = probe + 1")                                            \
-  X(ROW_DUE, "SELECT n, id, messages, indexed, digest FROM context WHERE due = 1 LIMIT 1")        \
-  X(ROW_INDEXED, "UPDATE context SET indexed = ?2, digest = ?3, due = ?4 WHERE n = ?1")           \
-  X(TEXT_PUT, "INSERT INTO message (context, id, role, created, text) VALUES (?1, ?2, ?3, ?4, "   \
-              "?5)")                                                                              \
-  X(WORDS_PUT, "INSERT INTO words (rowid, text) VALUES (?1, ?2)")                                 \
-  X(WORDS_DROP, "INSERT INTO words (words, rowid, text) "                                         \
-                "SELECT 'delete', n, text FROM message WHERE context = ?1")                       \
-  X(TEXT_DROP, "DELETE FROM message WHERE context = ?1")                                          \
-  X(WORDS_MERGE_ALL, "INSERT INTO words (words, rank) VALUES ('merge', -256)")                    \
-  X(WORDS_MERGE, "INSERT INTO words (words, rank) VALUES ('merge', 256)")                         \
-  X(VACUUM, "PRAGMA incremental_vacuum(128)")                                                     \
-  X(LIST, QP__CAT_ROW "WHERE NOT hidden(id) ORDER BY updated DESC, id DESC")                      \
-  X(LIST_AFTER, QP__CAT_ROW                                                                       \
-    "WHERE NOT hidden(id) AND (updated, id) < (?1, ?2) ORDER BY updated DESC, id DESC")           \
-  X(LIST_OWNER, QP__CAT_ROW "WHERE NOT hidden(id) AND owner = ?3 ORDER BY updated DESC, id DESC") \
-  X(LIST_OWNER_AFTER,                                                                             \
-    QP__CAT_ROW "WHERE NOT hidden(id) AND owner = ?3 AND (updated, id) < (?1, ?2) "               \
-                "ORDER BY updated DESC, id DESC")                                                 \
-  X(SEARCH, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) "                              \
-                        "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                             \
-                        "ORDER BY rank, words.rowid LIMIT ?5")                                    \
-  X(SEARCH_OWNER, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.owner = ?6 "       \
-                              "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                       \
-                              "ORDER BY rank, words.rowid LIMIT ?5")                              \
-  X(SEARCH_CONTEXT, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.id = ?6 "        \
-                                "AND (?2 OR words.rowid > ?4) ORDER BY words.rowid LIMIT ?5")     \
+#define QP__CAT_SQL_MAP(X)                                                                         \
+  X(BEGIN, "BEGIN IMMEDIATE")                                                                      \
+  X(COMMIT, "COMMIT")                                                                              \
+  X(ROLLBACK, "ROLLBACK")                                                                          \
+  X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NULL FROM context WHERE id = ?1")        \
+  X(ROW_PUT,                                                                                       \
+    "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, "   \
+    "state, owner, old, error, stamp, indexed, digest, due, rc, meta, summary, packed, "           \
+    "packed_bytes, trashed, trashed_bytes, sizes) "                                                \
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "    \
+    "?19, ?20, ?21, ?22, ?23, ?24, ?25) "                                                          \
+    "ON CONFLICT (id) DO UPDATE SET title = ?2, created = ?3, updated = ?4, messages = ?5, "       \
+    "bytes = ?6, branches = ?7, model = ?8, mode = ?9, state = ?10, owner = ?11, old = ?12, "      \
+    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18, meta = ?19, "     \
+    "summary = ?20, packed = ?21, packed_bytes = ?22, trashed = ?23, trashed_bytes = ?24, "        \
+    "sizes = ?25")                                                                                 \
+  X(ROW_DROP, "DELETE FROM context WHERE n = ?1")                                                  \
+  X(ROW_BROKEN, "SELECT id FROM context WHERE error IS NOT NULL")                                  \
+  X(ROW_OLD, "SELECT id FROM context WHERE old = 1")                                               \
+  X(ROW_ALL_DUE, "SELECT id FROM context WHERE due = 1")                                           \
+  X(ROW_STATE, "SELECT id FROM context WHERE state = ?1 AND state <> 'Idle'")                      \
+  X(OWNER_BYTES, "SELECT ifnull(sum(bytes + meta), 0) FROM context "                               \
+                 "WHERE NOT hidden(id) AND owner = ?1")                                            \
+  X(SIZE_SUM, "SELECT count(*), total(messages), total(bytes), total(meta), total(packed), "       \
+              "total(packed_bytes), total(trashed), total(trashed_bytes) FROM context "            \
+              "WHERE NOT hidden(id) AND rc = 0 AND (?1 IS NULL OR owner = ?1)")                    \
+  X(SIZES, QP__CAT_SIZE "AND (bytes, id) < (?3, ?4) " QP__CAT_SIZE_ORDER)                          \
+  X(SIZES_TRASHED, QP__CAT_SIZE "AND trashed > 0 AND (bytes, id) < (?3, ?4) " QP__CAT_SIZE_ORDER)  \
+  X(USAGE_PUT,                                                                                     \
+    "INSERT INTO usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8) "                                \
+    "ON CONFLICT DO UPDATE SET answers = answers + 1, input = input + ?4, output = output + ?5, "  \
+    "cached = cached + ?6, cost = cost + ?7, unpriced = unpriced + ?8")                            \
+  X(USAGE_DROP, "DELETE FROM usage WHERE context = ?1")                                            \
+  X(USAGE_DAY, QP__CAT_USAGE("(quarter + ?4) / 96") "GROUP BY 1 ORDER BY 1 DESC LIMIT ?5")         \
+  X(USAGE_DAY_ALL, QP__CAT_USAGE_ALL("(quarter + ?4) / 96") "GROUP BY 1 ORDER BY 1 DESC LIMIT ?5") \
+  X(USAGE_MODEL_ALL, QP__CAT_USAGE_ALL("model") "GROUP BY 1 " QP__CAT_USAGE_ORDER)                 \
+  X(USAGE_CONTEXT, QP__CAT_USAGE("c.id") "GROUP BY u.context " QP__CAT_USAGE_ORDER)                \
+  X(USAGE_MODEL, QP__CAT_USAGE("u.model") "GROUP BY 1 " QP__CAT_USAGE_ORDER)                       \
+  X(ROW_AFTER, "SELECT n, id FROM context WHERE n > ?1 ORDER BY n LIMIT 256")                      \
+  X(ROW_NUMBER, "SELECT n FROM context LIMIT 1 OFFSET ?1")                                         \
+  X(STATE_FIND, "SELECT epoch, before, complete, dirs, dropped FROM state")                        \
+  X(STATE_EPOCH, "UPDATE state SET before = epoch, epoch = ?1, complete = 1")                      \
+  X(STATE_DIRS, "UPDATE state SET dirs = ?1")                                                      \
+  X(STATE_DROPPED, "UPDATE state SET dropped = ?1")                                                \
+  X(STATE_PROBE, "UPDATE state SET probe = probe + 1")                                             \
+  X(ROW_DUE, "SELECT n, id, messages, indexed, digest FROM context WHERE due = 1 LIMIT 1")         \
+  X(ROW_INDEXED, "UPDATE context SET indexed = ?2, digest = ?3, due = ?4 WHERE n = ?1")            \
+  X(TEXT_PUT, "INSERT INTO message (context, id, role, created, text) VALUES (?1, ?2, ?3, ?4, "    \
+              "?5)")                                                                               \
+  X(WORDS_PUT, "INSERT INTO words (rowid, text) VALUES (?1, ?2)")                                  \
+  X(WORDS_DROP, "INSERT INTO words (words, rowid, text) "                                          \
+                "SELECT 'delete', n, text FROM message WHERE context = ?1")                        \
+  X(TEXT_DROP, "DELETE FROM message WHERE context = ?1")                                           \
+  X(WORDS_MERGE_ALL, "INSERT INTO words (words, rank) VALUES ('merge', -256)")                     \
+  X(WORDS_MERGE, "INSERT INTO words (words, rank) VALUES ('merge', 256)")                          \
+  X(VACUUM, "PRAGMA incremental_vacuum(128)")                                                      \
+  X(LIST, QP__CAT_ROW "WHERE NOT hidden(id) ORDER BY updated DESC, id DESC")                       \
+  X(LIST_AFTER, QP__CAT_ROW                                                                        \
+    "WHERE NOT hidden(id) AND (updated, id) < (?1, ?2) ORDER BY updated DESC, id DESC")            \
+  X(LIST_OWNER, QP__CAT_ROW "WHERE NOT hidden(id) AND owner = ?3 ORDER BY updated DESC, id DESC")  \
+  X(LIST_OWNER_AFTER,                                                                              \
+    QP__CAT_ROW "WHERE NOT hidden(id) AND owner = ?3 AND (updated, id) < (?1, ?2) "                \
+                "ORDER BY updated DESC, id DESC")                                                  \
+  X(SEARCH, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) "                               \
+                        "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                              \
+                        "ORDER BY rank, words.rowid LIMIT ?5")                                     \
+  X(SEARCH_OWNER, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.owner = ?6 "        \
+                              "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                        \
+                              "ORDER BY rank, words.rowid LIMIT ?5")                               \
+  X(SEARCH_CONTEXT, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.id = ?6 "         \
+                                "AND (?2 OR words.rowid > ?4) ORDER BY words.rowid LIMIT ?5")      \
   X(SNIPPET, "SELECT " QP__CAT_SNIP " FROM words WHERE words MATCH ?1")
 
 #define QP__CAT_ROW                                                                            \
@@ -141,6 +143,10 @@
   "SELECT " group ", c.title, sum(answers), total(input), total(output), total(cached), " \
   "total(cost), sum(unpriced) FROM usage u CROSS JOIN context c ON c.n = u.context "      \
   "WHERE quarter >= ?2 AND quarter < ?3 AND (?1 IS NULL OR c.owner = ?1) AND NOT hidden(c.id) "
+/* The same about all owners, if no context is hidden: nothing has to be looked up per row. */
+#define QP__CAT_USAGE_ALL(group)                                                       \
+  "SELECT " group ", NULL, sum(answers), total(input), total(output), total(cached), " \
+  "total(cost), sum(unpriced) FROM usage WHERE quarter >= ?2 AND quarter < ?3 "
 #define QP__CAT_USAGE_ORDER "ORDER BY total(cost) DESC, total(input) + total(output) DESC LIMIT ?5"
 
 enum qp__cat_sql {

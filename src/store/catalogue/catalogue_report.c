@@ -447,12 +447,15 @@ keep_group(struct groups *all, enum qp_usage_group group, int64_t shift, bool me
   return true;
 }
 
+/* `alone`: the database has the rows of all contexts. `merge`: there are groups of another one. */
 static enum qp_rc
-add_groups(struct qp__cat_db *db, const struct qp_usage_query *q, bool merge, struct groups *all,
-           struct qp_err *err)
+add_groups(struct qp__cat_db *db, const struct qp_usage_query *q, bool alone, bool merge,
+           struct groups *all, struct qp_err *err)
 {
-  static const enum qp__cat_sql sql[] = { QP__CAT_USAGE_DAY, QP__CAT_USAGE_CONTEXT,
-                                          QP__CAT_USAGE_MODEL };
+  static const enum qp__cat_sql sql[2][3] = {
+    { QP__CAT_USAGE_DAY, QP__CAT_USAGE_CONTEXT, QP__CAT_USAGE_MODEL },
+    { QP__CAT_USAGE_DAY_ALL, QP__CAT_USAGE_CONTEXT, QP__CAT_USAGE_MODEL_ALL },
+  };
   int64_t shift = floor_quarter((int64_t)q->utc_offset * 60000);
   sqlite3_stmt *st = NULL;
   bool row = true;
@@ -460,7 +463,7 @@ add_groups(struct qp__cat_db *db, const struct qp_usage_query *q, bool merge, st
 
   if (!db->handle)
     return QP_OK;
-  rc = qp__cat_use(db, sql[q->group], &st, err);
+  rc = qp__cat_use(db, sql[alone && !q->owner][q->group], &st, err);
   if (rc)
     return rc;
   if (q->owner)
@@ -512,9 +515,9 @@ read_groups(struct qp__catalogue *cat, const struct qp_usage_query *q, struct gr
   all->count = 0;
   if (rc)
     return rc;
-  rc = add_groups(reader ? &reader->db : &cat->main, q, false, all, err);
+  rc = add_groups(reader ? &reader->db : &cat->main, q, reader != NULL, false, all, err);
   if (!rc && !reader)
-    rc = add_groups(&cat->over, q, true, all, err);
+    rc = add_groups(&cat->over, q, !cat->main.handle, true, all, err);
   qp__cat_end_reading(cat, reader);
   if (!rc && all->count)
     qsort(all->rows, all->count, sizeof(*all->rows),
