@@ -146,9 +146,12 @@ if (litellm) {
     if (Date.now() > until || proxy.exitCode !== null) throw new Error('litellm does not start');
     await new Promise((resolve) => setTimeout(resolve, 500));
   }
-  const beside = await measure({ direct: ways.direct, passed: ways.passed, proxy: () => first(other, '/v1/chat/completions', body, { authorization: `Bearer ${key}` }) });
-  const delays = beside.proxy.map((one, i) => (one - beside.direct[i]) / Math.max(beside.passed[i] - beside.direct[i], 0.01));
-  row("first token: added delay of LiteLLM's proxy beside ours", 'at least 10', delays, times, `LiteLLM: ${ms(middle(beside.proxy))}`, `quipu serve: ${ms(middle(beside.passed))}`, (figure) => figure >= 10);
+  // In blocks that alternate: the proxy still works when its answer has come, and would be measured with the next request.
+  const pairs = [];
+  const proxied = () => first(other, '/v1/chat/completions', body, { authorization: `Bearer ${key}` });
+  const delay = (one, name) => middle(one[name].map((figure, i) => figure - one.direct[i]));
+  for (let i = 0; i < (quick ? 1 : 5); i++) pairs.push([delay(await measure({ direct: ways.direct, proxy: proxied }), 'proxy'), delay(await measure({ direct: ways.direct, passed: ways.passed }), 'passed')]);
+  row("first token: added delay of LiteLLM's proxy beside ours", 'at least 10', pairs.map(([peer, ours]) => peer / Math.max(ours, 0.01)), times, `LiteLLM adds ${ms(middle(pairs.map(([peer]) => peer)))}`, `quipu serve adds ${ms(middle(pairs.map(([, ours]) => ours)))}`, (figure) => figure >= 10);
   const rate = async (to, target, each) => {
     const from = process.hrtime.bigint();
     const one = async () => {
