@@ -34,7 +34,7 @@ async function finish(code) {
   fs.rmSync(dir, { recursive: true, force: true });
   process.exit(code);
 }
-process.on('unhandledRejection', (error) => {
+process.on('uncaughtException', (error) => {
   console.error(error);
   void finish(1);
 });
@@ -279,9 +279,10 @@ const python = process.env.QUIPU_BENCH_PYTHON;
 if (python) {
   const lengths = [100, 1000];
   for (const length of lengths) {
+    holder = await serve(url('postgres')); // the connections to the last one have been idle for too long
     const id = await build(holder, length);
-    const figure = Number(run(python, ['bench/langgraph_postgres.py', url('postgres'), String(length), String(rounds)]));
     const ours = await each(() => ask(holder, 'POST', `/v1/contexts/${id}/messages?last=0`, message));
+    const figure = Number(run(python, ['bench/langgraph_postgres.py', url('postgres'), String(length), String(quick ? 10 : 50)]));
     row(`append to a history of ${length} messages beside LangGraph's PostgresSaver, one client`, 'none', [figure / ours], times, `quipu serve, over HTTP: ${ms(ours)}`, `PostgresSaver in its own process: ${ms(figure)}`);
   }
 }

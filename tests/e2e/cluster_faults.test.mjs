@@ -67,14 +67,14 @@ test('the disk of the database is full, and has room again', { skip: missing }, 
   const append = async (server) => {
     const text = `${operations.length}`;
     const from = performance.now();
-    const answer = await server.ask('POST', at, { role: 'user', text, metadata: { bulk: crypto.getRandomValues(Buffer.alloc(48 << 10)).toString('base64') } });
+    const answer = await server.ask('POST', at, { role: 'user', text, metadata: { bulk: crypto.getRandomValues(Buffer.alloc(192 << 10)).toString('base64') } });
     operations.push({ kind: 'append', branch: 'main', text, outcome: answer.status === 201 ? 'ok' : 'unknown', from, to: performance.now() });
     return answer;
   };
   let answer;
   do answer = await append(operations.length % 2 ? one : two);
   while (answer.status === 201);
-  t.diagnostic(`${operations.length} messages of 64 kB; then ${answer.text}`);
+  t.diagnostic(`${operations.length} messages of 256 kB; then ${answer.text}`);
   assert.ok(answer.status === 507 || answer.status === 500, answer.text);
   fs.rmSync(filler);
   await until(async () => (await append(two)).status === 201, () => 'writable again');

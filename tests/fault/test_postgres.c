@@ -530,6 +530,41 @@ test_messages_are_read_in_one_query(void **state)
   qp_store_close(s);
 }
 
+/* A server that others have declared gone, and that does not know it yet, stores nothing in
+ * sessions and prompts, which have no lease of their own. */
+static void
+test_a_server_that_is_gone_writes_nothing_late(void **state)
+{
+  const struct qp_bytes line = bytes_of("{\"role\":\"user\",\"content\":\"x\"}");
+  struct qp_prompt calm = { .id = "calm", .content = "before" };
+  struct qp_store *s;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  s = open_at(url);
+  OK(qp__lease_join(s, 600000, &failure));
+  OK(qp_session_create(
+      s, &(struct qp_session_spec){ .size = sizeof(struct qp_session_spec), .id = "day" }, NULL,
+      &failure));
+  OK(qp_session_append(s, "day", line, &failure));
+  OK(qp_prompt_create(s, &calm, NULL, &failure));
+  pg_run("CREATE TABLE quipu.seen AS SELECT scope, name, start, bytes FROM quipu.chunks; "
+         "DELETE FROM quipu.servers; UPDATE quipu.leases SET holder = NULL");
+  assert_int_not_equal(qp_session_append(s, "day", line, &failure), QP_OK);
+  clear_failure();
+  OK(qp_store_recover(s, &failure));
+  calm.content = "late";
+  assert_int_not_equal(qp_prompt_update(s, &calm, &failure), QP_OK);
+  clear_failure();
+  assert_string_equal(pg_ask("SELECT count(*) FROM (SELECT scope, name, start, bytes FROM "
+                             "quipu.chunks EXCEPT TABLE quipu.seen) late"),
+                      "0");
+  pg_run("DROP TABLE quipu.seen");
+  qp__lease_leave(s);
+  qp_store_close(s);
+}
+
 /* ---- hostile text ---- */
 
 static void
@@ -712,6 +747,7 @@ main(void)
     cmocka_unit_test_setup(test_a_server_that_is_behind_is_refused, begin),
     cmocka_unit_test_setup(test_a_paused_server_neither_deletes_nor_creates, begin),
     cmocka_unit_test_setup(test_messages_are_read_in_one_query, begin),
+    cmocka_unit_test_setup(test_a_server_that_is_gone_writes_nothing_late, begin),
     cmocka_unit_test_setup(test_nothing_becomes_sql, begin),
     cmocka_unit_test_setup(test_a_password_is_never_told, begin),
     cmocka_unit_test_setup(test_a_newer_schema_is_refused, begin),

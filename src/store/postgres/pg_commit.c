@@ -157,6 +157,36 @@ decide(struct qp__pg *pg, bool *stored)
   return outcome;
 }
 
+/* A change of a file that belongs to no context. */
+static bool
+is_common(const struct qp__pg_op *op)
+{
+  return !op->context && (op->kind == QP__CHANGE_FILE_PUT || op->kind == QP__CHANGE_FILE_APPEND ||
+                          op->kind == QP__CHANGE_FILE_RENAME || op->kind == QP__CHANGE_FILE_DROP);
+}
+
+/* Files of no context, such as sessions, have no lease of their own: they were staged by a server
+ * that held qp__lease_common, which nobody can take over while that server's row is there. */
+static void
+send_fences(const struct qp__pg *pg, struct qp__pg_ticket *const *tickets, size_t n)
+{
+  const struct qp_uuid *last = NULL;
+
+  for (size_t i = 0; i < n; i++) {
+    const struct qp__pg_ticket *t = tickets[i];
+    struct qp__pg_call guard = { .statement = QP__PG_SERVER_STAYS };
+    bool common = false;
+
+    for (size_t k = 0; k < t->count; k++)
+      common |= is_common(&t->ops[k]);
+    if (!common || !t->joined || (last && qp_uuid_equal(last, &t->holder)))
+      continue;
+    last = &t->holder;
+    qp__pg_add_uuid(&guard, last);
+    qp__pg_send(pg->link, &guard);
+  }
+}
+
 /* Sends a batch once. A failure to build it closes the link: nothing was committed. */
 static enum qp__pg_outcome
 attempt(struct qp__pg *pg, struct qp__pg_ticket *const *tickets, size_t n,
@@ -168,6 +198,7 @@ attempt(struct qp__pg *pg, struct qp__pg_ticket *const *tickets, size_t n,
   qp__pg_send_plain(pg->link, QP__PG_BEGIN);
   (void)send_batch_call(pg, QP__PG_BATCH, false);
   rc = qp__pg_leases_send(pg, pg->link, leases, err);
+  send_fences(pg, tickets, n);
   if (!rc)
     rc = qp__pg_send_tickets(pg, pg->link, tickets, n, err);
   if (rc) {
@@ -252,7 +283,7 @@ explain_refusal(struct qp__pg *pg, const struct qp__pg_ticket *t, struct qp_err 
                     qp_uuid_text(&t->ops[0].scope, id));
   if (guard && f->statement == QP__PG_SERVER_STAYS)
     return qp__fail(err, QP_BUSY,
-                    "this server did not extend its lease in time: nothing was created; try again");
+                    "this server did not extend its lease in time: nothing was stored; try again");
   if (guard && (f->statement == QP__PG_FILES_GROW || f->statement == QP__PG_FILES_START))
     return qp__fail(err, QP_CONFLICT, "a file of the store was changed by another server");
   if (f->statement == QP__PG_CONTEXT_ADD && strcmp(f->state, "23505") == 0)
@@ -468,6 +499,8 @@ enqueue(struct qp__pg *pg, struct qp__pg_ticket *t, struct qp_err *err)
   if (pg->stopped)
     why = pg->why;
   else if (!builds_on_failure(t, &why)) {
+    t->holder = pg->holder;
+    t->joined = pg->member != NULL;
     *pg->last = t;
     pg->last = &t->next;
   }

@@ -111,8 +111,9 @@
                    "WHERE server = $1 RETURNING 1")                                                \
   X(SERVER_DROP, "DELETE FROM quipu.servers WHERE server = $1")                                    \
   X(SERVERS_BURY, "DELETE FROM quipu.servers WHERE expires < now() RETURNING server")              \
-  /* Guard. No other server has declared this one gone. */                                         \
-  X(SERVER_STAYS, "SELECT 1 / count(*) FROM quipu.servers WHERE server = $1")                      \
+  /* Guard. No other server has declared this one gone, and none can until the end. */             \
+  X(SERVER_STAYS, "SELECT 1 / count(*) FROM "                                                      \
+                  "(SELECT 1 FROM quipu.servers WHERE server = $1 FOR KEY SHARE) s")               \
   X(SERVER_ALIVE, "SELECT 1 FROM quipu.servers WHERE address = $1 AND expires >= now()")           \
   X(ORPHANS, "SELECT l.context FROM quipu.leases l WHERE l.running AND " QP__PG_FREE " LIMIT 200") \
   /* A role that is neither superuser nor in pg_monitor sees rows without a state. A replica */    \

@@ -114,6 +114,8 @@ struct qp__pg_ticket {
   size_t bytes; /* about what it sends */
   qp__store_publish *publish;
   void *arg;
+  struct qp_uuid holder; /* the name of this server when it was staged … */
+  bool joined;           /* … and whether it shares the store with others */
   bool done;
   enum qp_rc rc;
   struct qp_err err;
