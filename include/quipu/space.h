@@ -13,6 +13,8 @@
 extern "C" {
 #endif
 
+struct qp_context;
+
 enum qp_space_flags {
   QP_SPACE_DRY_RUN = 1u << 0, /* only count; write nothing */
 };

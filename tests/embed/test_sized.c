@@ -118,6 +118,47 @@ search(const void *query)
 }
 
 static enum qp_rc
+see_size(void *arg, const struct qp_size_row *row)
+{
+  (void)arg;
+  (void)row;
+  return QP_OK;
+}
+
+static enum qp_rc
+list_sizes(const void *query)
+{
+  return qp_size_list(w.store, query, see_size, NULL, NULL, NULL);
+}
+
+static enum qp_rc
+see_usage(void *arg, const struct qp_usage_row *row)
+{
+  (void)arg;
+  (void)row;
+  return QP_OK;
+}
+
+static enum qp_rc
+list_usage(const void *query)
+{
+  return qp_usage_list(w.store, query, see_usage, NULL, NULL);
+}
+
+static enum qp_rc
+copy_store(const void *options)
+{
+  struct qp_copy_report report;
+  struct qp_store *to = NULL;
+  enum qp_rc rc = qp_store_open("memory:", NULL, &to, NULL);
+
+  if (!rc)
+    rc = qp_store_copy(w.store, to, options, &report, NULL);
+  qp_store_close(to);
+  return rc;
+}
+
+static enum qp_rc
 act(const void *action)
 {
   return qp_engine_act(w.engine, action, NULL, NULL, NULL);
@@ -197,6 +238,9 @@ static const struct qp_catalogue_query list_query = { .size = sizeof(list_query)
 static const struct qp_search_query search_query = { .size = sizeof(search_query),
                                                      .text = "word",
                                                      .limit = 2 };
+static const struct qp_size_query size_query = { .size = sizeof(size_query), .limit = 2 };
+static const struct qp_usage_query usage_query = { .size = sizeof(usage_query), .limit = 2 };
+static const struct qp_copy_options copy_options = { .size = sizeof(copy_options), .flags = 0 };
 static const struct qp_action action = { .size = sizeof(action), .kind = QP_ACTION_CANCEL };
 static const struct qp_queue_spec queue_spec = { .size = sizeof(queue_spec), .text = { "hi", 2 } };
 static const struct qp_engine_options engine_options = { .size = sizeof(engine_options),
@@ -223,6 +267,9 @@ static const struct {
   { "qp_backup_options", &backup_options, sizeof(backup_options), restore },
   { "qp_catalogue_query", &list_query, sizeof(list_query), list },
   { "qp_search_query", &search_query, sizeof(search_query), search },
+  { "qp_size_query", &size_query, sizeof(size_query), list_sizes },
+  { "qp_usage_query", &usage_query, sizeof(usage_query), list_usage },
+  { "qp_copy_options", &copy_options, sizeof(copy_options), copy_store },
   { "qp_action", &action, sizeof(action), act },
   { "qp_tool_spec", &tool_spec, sizeof(tool_spec), add_tool },
   { "qp_queue_spec", &queue_spec, sizeof(queue_spec), add_to_queue },

@@ -226,7 +226,7 @@ test_an_older_store_gets_its_rows(void **state)
   (void)list(s, &rows);
   (void)search(s, "reef", &hits);
   qp_store_close(s);
-  pg_run("DROP TABLE quipu.catalogue, quipu.texts, quipu.totals, quipu.unlisted; "
+  pg_run("DROP TABLE quipu.catalogue, quipu.texts, quipu.totals, quipu.unlisted, quipu.documents; "
          "DELETE FROM quipu.migrations WHERE version >= 3");
   s = open_one();
   assert_string_equal(list(s, &now), rows.text);

@@ -431,7 +431,7 @@ export interface paths {
          * @description Garbage collection (`POST /v1/maintenance/gc`) moves messages that no branch reaches to the
          *     trash, and deletes them for good after a grace period. Each item is a row of such messages,
          *     for instance a deleted branch: from the first one, whose parent is not in the trash, to the
-         *     last one, which has no child there. A fork at `last_message_id` restores the row
+         *     last one, which has no child there. A fork `at` the `last_message_id` restores the row
          *     (`POST /v1/contexts/{id}/branches`); a collection with `grace_seconds: 0` deletes everything
          *     in the trash. The rows of the newest messages are first.
          */
@@ -2494,9 +2494,9 @@ export interface components {
             model?: string | null;
             tokens_before?: components["schemas"]["Count"];
             tokens_after?: components["schemas"]["Count"];
-            /** @description In millionths of a dollar; -1 if it is not known. */
+            /** @description In millionths of a millionth of a dollar; -1 if it is not known. */
             cost?: number;
-            /** @description 1 for a summary of the messages themselves, one more for each extension of a summary; at most 4. */
+            /** @description 1 for a narrative of the messages themselves, one more for each extension of a narrative; at most 4, or 8 when turns had to wait for it. */
             generation?: number;
         } & {
             [key: string]: unknown;
@@ -2861,6 +2861,8 @@ export interface components {
             description?: string | null;
             /** @description The JSON Schema of the arguments, of type object. Default: no arguments. */
             parameters?: Record<string, never> | null;
+            /** @description The provider makes sure that arguments fit the schema, if it can. */
+            strict?: boolean | null;
         };
         SubmitToolResults: {
             results: {
@@ -8573,7 +8575,7 @@ export interface operations {
                      *           "prompt_version": 1,
                      *           "tokens_before": 164000,
                      *           "tokens_after": 21000,
-                     *           "cost": 41200,
+                     *           "cost": 41200000000,
                      *           "generation": 1
                      *         }
                      *       ],
