@@ -10,6 +10,7 @@
 #define qp__fail(err, rc, ...) ((void)(qp__fail)((err), (rc), __VA_ARGS__), (rc))
 #define qp__fail_sys(err, neg_errno, ...) \
   ((void)(qp__fail_sys)((err), (neg_errno), __VA_ARGS__), QP_IO)
+#define qp__fail_as(err, rc, cause) ((void)(qp__fail_as)((err), (rc), (cause)), (rc))
 #define qp__fail_nomem(err, what) ((void)(qp__fail_nomem)((err), (what)), QP_NOMEM)
 
 #ifdef ANALYZE_CLI
