@@ -420,7 +420,7 @@ test('SIGHUP takes what can change, says what cannot, and keeps all when the fil
   assert.deepEqual(statuses(named), [200]);
 
   const stays = await reload('threads = 5\nlisten = 127.0.0.1:1\nmax_header = 1K\nmax_body = 4000\n', /read the configuration again/);
-  assert.match(stays, /max_header stays '8K' until a restart; the configuration says '1K'/);
+  assert.match(stays, /max_header stays '8K' until a restart; the configuration has '1K'/);
   assert.doesNotMatch(stays, /threads|listen/, 'flags go before the file');
   assert.match(stays, /allow_origin changed to ''/);
   assert.equal((await server.ask('GET', '/healthz', undefined, { 'x-long': 'x'.repeat(5000) })).status, 200);
