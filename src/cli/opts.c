@@ -169,7 +169,7 @@ parse_option(const struct cli_optset *sets, size_t set_count, int argc, char **a
   size_t len;
 
   if (arg[1] != '-') {
-    slot = find_option(sets, set_count, arg[1], NULL, 0);
+    slot = find_option(sets, set_count, arg[1], "", 0);
     if (!slot.option)
       return qp__fail(err, QP_INVALID, "unknown option %.80s; --help lists the options", arg);
     return set_option(slot, arg[2] ? arg + 2 : NULL, argc, argv, pos, err);

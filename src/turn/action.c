@@ -19,9 +19,10 @@
 struct qp_uuid
 qp__branch_head(struct qp_context *context, const struct qp__branch *b)
 {
+  static const struct qp_uuid none;
   uint32_t slot = atomic_load(&b->head);
 
-  return slot == QP__NO_SLOT ? (struct qp_uuid){ { 0 } } : qp__tree_at(&context->tree, slot)->id;
+  return slot == QP__NO_SLOT ? none : qp__tree_at(&context->tree, slot)->id;
 }
 
 /* A branch (NULL: the active one), its name in the request's arena and its head. QP_NOTFOUND. */

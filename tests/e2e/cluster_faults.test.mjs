@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
@@ -67,7 +68,7 @@ test('the disk of the database is full, and has room again', { skip: missing }, 
   const append = async (server) => {
     const text = `${operations.length}`;
     const from = performance.now();
-    const answer = await server.ask('POST', at, { role: 'user', text, metadata: { bulk: crypto.getRandomValues(Buffer.alloc(192 << 10)).toString('base64') } });
+    const answer = await server.ask('POST', at, { role: 'user', text, metadata: { bulk: randomBytes(192 << 10).toString('base64') } });
     operations.push({ kind: 'append', branch: 'main', text, outcome: answer.status === 201 ? 'ok' : 'unknown', from, to: performance.now() });
     return answer;
   };

@@ -50,6 +50,8 @@ async function walkContexts(go) {
   await go('listContexts', 200);
   await go('searchMessages', 200, { query: `?${operation('searchMessages').node['x-query']}` });
   await go('getUsage', 200, { query: '?owner=alice' });
+  await go('getUsageReport', 200);
+  await go('listSizes', 200);
   for (const query of ['', '?messages=none']) {
     const { etag } = Object.fromEntries((await go('getContext', 200, { ...at, query })).headers);
     await go('getContext', 304, { ...at, query, headers: { 'if-none-match': etag } });
@@ -58,6 +60,7 @@ async function walkContexts(go) {
   await go('getState', 304, { ...at, headers: { 'if-none-match': etag } });
   await go('getContextSize', 200, at);
   await go('listMessages', 200, at);
+  await go('listTrash', 200, at);
   await go('getOutline', 200, at);
   await go('getPreviews', 200, { ...at, query: `?ids=${message_id}` });
   await go('findInContext', 200, { ...at, query: '?q=knotted' });

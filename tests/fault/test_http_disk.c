@@ -297,18 +297,20 @@ test_while_the_disk_does_not_answer_only_changes_wait(void **state)
   stop(&rig);
 }
 
-/* The first one's sync stands at the gate, and the others come meanwhile: one more is enough for
- * them. But the machine may be busy, and some may reach the journal only after that. */
+/* The first one's sync waits at the gate until all others are in the journal: one or two more syncs
+ * are enough for them. */
 static void
 test_changes_of_many_clients_share_a_sync(void **state)
 {
   static struct answer answer;
   uint64_t before;
+  uint64_t staged;
   struct rig rig;
   int fds[40];
 
   start(&rig, *state, 0, 0);
   before = stats(rig.f).syncs;
+  staged = staged_commits(rig.f);
   os_gate_shut_syncs();
   for (unsigned i = 0; i < COUNT(fds); i++) {
     if (i % 2)
@@ -320,12 +322,14 @@ test_changes_of_many_clients_share_a_sync(void **state)
   }
   await_under_way(&rig, COUNT(fds));
   assert_true(os_gate_await(1));
+  while (staged_commits(rig.f) < staged + COUNT(fds)) /* the runner has the time limit */
+    (void)sched_yield();
   os_gate_open();
   for (unsigned i = 0; i < COUNT(fds); i++) {
     end(fds[i], "a change", &answer);
     assert_int_equal(answer.status, i % 2 ? 200 : 201);
   }
-  assert_in_range(stats(rig.f).syncs - before, 1, COUNT(fds) / 2);
+  assert_in_range(stats(rig.f).syncs - before, 2, 3);
   stop(&rig);
 }
 

@@ -8,7 +8,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/context/context_int.h"
+#include "store/files/files.h"
+#include "store/files/journal/journal_int.h"
 #include "store_test.h"
+
+uint64_t
+staged_commits(const struct fixture *f)
+{
+  const struct qp__files *files = f->store->self;
+  struct qp__journal *j = files->journal;
+  uint64_t next;
+
+  qp__mutex_lock(&j->lock);
+  next = j->next_seq;
+  qp__mutex_unlock(&j->lock);
+  return next - 1;
+}
 
 /* ---- paths ---- */
 

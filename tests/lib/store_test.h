@@ -119,6 +119,8 @@ void expect_outside_untouched(struct fixture *f);
 struct qp_context *new_context(struct fixture *f);
 struct qp_context *open_context(struct fixture *f, const struct qp_uuid *id);
 struct qp_store_stats stats(struct fixture *f);
+/* Commits that the journal has been given since the store was created. For the file driver only. */
+uint64_t staged_commits(const struct fixture *f);
 
 struct qp_bytes bytes_of(const char *text);
 struct qp_uuid id_of(const char *text);

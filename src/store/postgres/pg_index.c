@@ -25,6 +25,18 @@
 #define FOLLOW_MS 500               /* from the first commit to the work of the thread */
 #define RETRY_MS 10000              /* … after a failure */
 
+/* A program that only stores links without SQLite, and so without these. Its messages get their
+ * words from the next program that searches. */
+#pragma weak qp__words_take
+#pragma weak qp__words_give
+#pragma weak qp__words_of_message
+
+static bool
+has_words(void)
+{
+  return qp__words_take != NULL;
+}
+
 static void
 send_of_context(struct qp__pg_link *link, enum qp__pg_statement statement, const struct qp_uuid *id)
 {
@@ -264,7 +276,7 @@ enum qp_rc
 qp__pg_index_due(struct qp__pg *pg, struct qp_err *err)
 {
   struct qp_err why = { QP_OK, "" };
-  enum qp_rc rc = index_all(pg, NULL, &why);
+  enum qp_rc rc = has_words() ? index_all(pg, NULL, &why) : QP_OK;
 
   if (rc && pg->readonly) {
     qp__log(&pg->log, QP_LOG_DEBUG, "postgres", "newest messages may not be found: %s", why.msg);
@@ -320,10 +332,13 @@ run_indexer(void *arg)
 enum qp_rc
 qp__pg_index_start(struct qp__pg *pg, struct qp_err *err)
 {
-  struct qp__pg_indexer *x = qp__alloc0(1, sizeof(*x));
+  struct qp__pg_indexer *x;
   pthread_condattr_t attr;
   int sys;
 
+  if (!has_words())
+    return QP_OK;
+  x = qp__alloc0(1, sizeof(*x));
   if (!x)
     return qp__fail_nomem(err, "opening a store");
   x->pg = pg;

@@ -49,10 +49,13 @@ make_writer(struct qp__pg *pg, struct qp_err *err)
   return rc;
 }
 
+#pragma weak qp__words_pool_release /* a program that only stores does without (pg_index.c) */
+
 static void
 free_driver(struct qp__pg *pg)
 {
-  qp__words_pool_release(&pg->words);
+  if (qp__words_pool_release)
+    qp__words_pool_release(&pg->words);
   qp__mutex_release(&pg->index_lock);
   (void)pthread_cond_destroy(&pg->turn);
   qp__mutex_release(&pg->lock);

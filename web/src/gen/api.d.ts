@@ -10774,7 +10774,7 @@ export interface operations {
                  *       "copilot_chats": "[]"
                  *     }
                  */
-                "application/json": Record<string, never>;
+                "application/json": unknown;
             };
         };
         responses: {
