@@ -330,7 +330,7 @@ is_said(struct qp_bytes line, const struct qp__ledger *ledger)
       return true;
   }
   for (size_t i = 0; w.count && i < ledger->statement_count; i++) {
-    if (ledger->statements[i].at != at)
+    if (i == 0 || ledger->statements[i].at != at)
       begin_message(&w);
     at = ledger->statements[i].at;
     if (look_at(&w, ledger->statements[i].text))
