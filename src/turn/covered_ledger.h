@@ -13,6 +13,6 @@ enum qp_rc qp__covered_ledger_take(struct qp__conversation *c, uint64_t covered,
                                    const struct qp_uuid *last, struct qp__covered_entry *out,
                                    struct qp_err *err);
 /* Of a struct qp__ledger on the heap; NULL is allowed. */
-void qp__covered_ledger_free(void *ledger);
+void qp__covered_ledger_free(void *thing);
 
 #endif

@@ -260,7 +260,7 @@ find_base(struct qp__shortening *s, const struct qp__record **out)
 {
   struct qp__conversation *c = &s->conversation;
   const struct qp__record *r = c->record && c->record->covered ? c->record : NULL;
-  bool extends = qp__record_is_extended(c->record, s->purpose == QP__SHORTEN_TURN);
+  bool extends = c->record && qp__record_is_extended(c->record, s->purpose == QP__SHORTEN_TURN);
   enum qp_rc rc = QP_OK;
 
   s->record.generation = extends ? c->record->generation + 1 : 1;
