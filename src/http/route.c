@@ -323,6 +323,28 @@ answer_options(struct qp__request *r, const char *allow)
   qp__reply_header(r, "Access-Control-Max-Age", "600");
 }
 
+/* A client of another protocol with a wrong base URL is told the right one. */
+static enum qp_rc
+refuse_path(const struct qp__request *r, struct qp_err *err)
+{
+  static const struct {
+    const char *last, *base; /* of the path; of the client */
+  } calls[] = {
+    { "completions", "/openai/v1" },   { "responses", "/openai/v1" },
+    { "conversations", "/openai/v1" }, { "messages", "/anthropic" },
+    { "count_tokens", "/anthropic" },
+  };
+  const char *last = r->segment_count ? r->segments[r->segment_count - 1] : "";
+
+  for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+    if (strcmp(last, calls[i].last) == 0 && strcmp(r->method, "POST") == 0 &&
+        strncmp(r->path, "/openai/v1/", 11) != 0)
+      return qp__fail(err, QP_NOTFOUND,
+                      "No such path; the base URL for this protocol ends with %s (docs/openai.md)",
+                      calls[i].base);
+  return qp__fail(err, QP_NOTFOUND, "No such path");
+}
+
 enum qp_rc
 qp__route_find(struct qp__request *r, struct qp_err *err)
 {
@@ -346,7 +368,7 @@ qp__route_find(struct qp__request *r, struct qp_err *err)
     return QP_OK;
   }
   if (!known)
-    return qp__fail(err, QP_NOTFOUND, "No such path");
+    return refuse_path(r, err);
   allow = allowed(r);
   if (!allow)
     return qp__fail_nomem(err, "finding the methods of a path");

@@ -70,6 +70,12 @@ test('what is refused is named, what is harmless is taken', async (t) => {
   const harmless = { n: 1, logprobs: false, logit_bias: {}, modalities: ['text'], store: true, user: 'me', seed: 1, parallel_tool_calls: true, temperature: 0, unheard_of: 1 };
   assert.equal((await ask(client, [user('hello')], harmless)).choices[0].finish_reason, 'stop');
   assert.equal((await thrown(client.get('/nowhere'))).status, 404);
+  // A wrong base URL.
+  for (const [wrong, right] of [['/v1/chat/completions', '/openai/v1'], ['/openai/chat/completions', '/openai/v1'], ['/v1/responses', '/openai/v1'], ['/v1/messages', '/anthropic'], ['/anthropic/v1/v1/messages', '/anthropic']]) {
+    const answer = await fetch(`${server.url}${wrong}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' });
+    const { error } = await answer.json();
+    assert.deepEqual([answer.status, error.message], [404, `No such path; the base URL for this protocol ends with ${right} (docs/openai.md)`]);
+  }
 });
 
 test('tools: parallel calls, streamed, by the helper that runs them', async (t) => {
