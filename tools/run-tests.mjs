@@ -232,7 +232,7 @@ function start(file, options, scratch) {
       clearTimeout(timer);
       running.delete(child.pid);
       end.seconds = Number(process.hrtime.bigint() - began) / 1e9;
-      fs.rmSync(tmp, { recursive: true, force: true });
+      fs.rmSync(tmp, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
       resolve(end);
     };
     child.stdout.setEncoding('utf8').on('data', collect);
@@ -296,7 +296,7 @@ const options = parseArguments(process.argv.slice(2));
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'quipu-test-'));
 const cleanUp = () => {
   for (const pid of running) killGroup(pid);
-  fs.rmSync(scratch, { recursive: true, force: true });
+  fs.rmSync(scratch, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
 };
 process.on('exit', cleanUp);
 process.stdout.on('error', () => process.exit(1)); // the reader of the output has gone

@@ -25,6 +25,7 @@ function command(name, args, host = process.env.QUIPU_TEST_POSTGRES) {
 export class Postgres {
   static async start(t, ...args) {
     const server = new Postgres();
+    server.args = args;
     server.child = spawn('tools/scratch-postgres', args, { stdio: ['pipe', 'pipe', 'inherit'], detached: true });
     server.ended = new Promise((resolve) => server.child.on('close', resolve));
     atEnd(t, () => server.stop());
@@ -37,6 +38,26 @@ export class Postgres {
 
   sql(text) {
     return command('psql', ['-At', '-d', 'postgres', '-c', text], this.dir).trim();
+  }
+
+  // Whether its postmaster runs.
+  get runs() {
+    const status = `/proc/${this.pid}/stat`;
+    return fs.existsSync(status) && !/\) Z /.test(fs.readFileSync(status, 'utf8'));
+  }
+
+  get answers() {
+    try {
+      return this.sql('SELECT 1') === '1';
+    } catch {
+      return false;
+    }
+  }
+
+  // On the data of one that has stopped and was started with --keep.
+  async startAgain(t) {
+    await this.stop();
+    return Postgres.start(t, ...this.args);
   }
 
   stop() {

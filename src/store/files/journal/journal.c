@@ -12,7 +12,9 @@
 #include "store/files/journal/journal_int.h"
 #include "store/files/journal/segment.h"
 
-#define APPLY_TRIES 10000 /* of an operation that lacks memory or a descriptor */
+/* An operation that lacks memory or a descriptor is tried again until one of these is reached. */
+#define APPLY_TRIES 10000
+#define APPLY_MS 200
 
 static size_t
 body_len(const struct qp__txn *txn)
@@ -618,6 +620,21 @@ is_lack(int sys)
   return sys == -ENOMEM || sys == -EMFILE || sys == -ENFILE;
 }
 
+/* Other threads free memory and descriptors all the time. `sys` is the result of the first try. */
+static int
+apply_again(struct qp__journal *j, const struct qp__op *op, const char *staged, int sys)
+{
+  int64_t began = is_lack(sys) ? j->os->mono_ms(j->os->self) : 0;
+
+  for (unsigned tries = 0; is_lack(sys) && tries < APPLY_TRIES; tries++) {
+    if (j->os->mono_ms(j->os->self) - began >= APPLY_MS)
+      break;
+    (void)sched_yield();
+    sys = qp__op_apply(&j->applier, op, staged);
+  }
+  return sys;
+}
+
 /* Carries out an operation of a commit. *held: its context cannot be written, and it waits. */
 static enum qp_rc
 apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, bool *held,
@@ -638,11 +655,7 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
     if (noted)
       return QP_OK;
   }
-  sys = qp__op_apply(&j->applier, op, staged);
-  for (unsigned tries = 0; is_lack(sys) && tries < APPLY_TRIES; tries++) {
-    (void)sched_yield(); /* other threads free memory and descriptors all the time */
-    sys = qp__op_apply(&j->applier, op, staged);
-  }
+  sys = apply_again(j, op, staged, qp__op_apply(&j->applier, op, staged));
   if (!sys)
     return QP_OK;
   rc = qp__fail_sys(err, sys, "cannot write '%s'", op->path);
