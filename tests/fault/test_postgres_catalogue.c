@@ -211,7 +211,7 @@ test_an_older_store_gets_its_rows(void **state)
   skip_without_server();
   s = open_one();
   for (int i = 0; i < 5; i++) {
-    char title[16];
+    char title[32];
     struct qp_context *c;
     struct qp_uuid first;
 
