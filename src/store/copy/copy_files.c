@@ -242,10 +242,8 @@ static enum qp_rc
 put_file(struct qp_store *to, const char *path, struct qp_bytes bytes, struct qp_err *err)
 {
   struct qp__driver_change change = { .kind = QP__CHANGE_FILE_PUT, .path = path, .bytes = bytes };
-  struct qp__commit commit = { .changes = &change, .count = 1 };
-  enum qp_rc rc = qp__commit_prepare(to, &change, 1, err);
 
-  return rc ? rc : qp__commit(to, &commit, err);
+  return qp__commit_one(to, &change, err);
 }
 
 enum qp_rc

@@ -362,7 +362,7 @@ prepare(void *self, struct qp__driver_change *changes, size_t n)
   else
     refused = qp__reserve_admit(&f->reserve, &full);
   for (size_t i = 0; i < n; i++) {
-    changes[i].prepared = NULL;
+    QP_ASSERT(!changes[i].prepared); /* its file would be lost */
     changes[i].rc = refused;
     if (refused) {
       changes[i].err = full;
