@@ -201,6 +201,16 @@ function checkUnderscores(headers) {
         complain(file, 1, `${name} and ${name.replace('qp__', 'qp_')} differ by one underscore; rename it`);
 }
 
+// One meaning per name: a type of the whole program is defined in one place.
+function checkTypesOnce(files) {
+  const places = new Map();
+  for (const file of files)
+    for (const [, name] of strip(fs.readFileSync(path.join(root, file), 'utf8')).code.matchAll(/^(?:struct|union|enum) (qp__?[a-z]\w*) \{/gm)) {
+      if (places.has(name)) complain(file, 1, `${name} is also defined in ${places.get(name)}; rename one of them`);
+      places.set(name, file);
+    }
+}
+
 function checkIncludes(file, lines, codeLines) {
   const own = file.replace(/^src\//, '').replace(/\.c$/, '.h');
   const hasOwn = file.endsWith('.c') && fs.existsSync(path.join(root, 'src', own));
@@ -288,5 +298,6 @@ for (const dir of ['include', 'src', 'tests', 'bench', 'examples'])
   for (const file of list(dir, '.c', '.h')) checkFile(file);
 checkBasenames(list('src', '.c', '.h'));
 checkUnderscores((dir) => list(dir, '.h'));
+checkTypesOnce([...list('include', '.h'), ...list('src', '.c', '.h')]);
 checkLists();
 process.exitCode = violations > 0 ? 1 : 0;

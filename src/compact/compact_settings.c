@@ -73,7 +73,7 @@ read_mode(const json_t *value, enum qp__plan_mode *out, struct qp_err *err)
     [QP__PLAN_MANUAL] = "manual",
     [QP__PLAN_OFF] = "off",
   };
-  static const struct qp__names names = { list, sizeof(list) / sizeof(list[0]) };
+  static const struct qp__name_set names = { list, sizeof(list) / sizeof(list[0]) };
   unsigned mode = *out;
   enum qp_rc rc = qp__field_name(&place, value, "mode", &names, &mode, err);
 

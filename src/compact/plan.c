@@ -26,7 +26,7 @@ const struct qp__plan_policy qp__plan_default = {
 
 /* ---- items ---- */
 
-static enum qp__item_kind
+static enum qp__plan_kind
 kind_of(const struct qp_message *m)
 {
   if (m->has_result)

@@ -56,7 +56,7 @@ struct qp__plan_policy {
 };
 extern const struct qp__plan_policy qp__plan_default;
 
-enum qp__item_kind {
+enum qp__plan_kind {
   QP__ITEM_USER,
   QP__ITEM_ASSISTANT, /* without calls */
   QP__ITEM_CALL,      /* an answer that calls tools */
@@ -66,7 +66,7 @@ enum qp__item_kind {
 
 struct qp__plan_item {
   struct qp_uuid id;
-  enum qp__item_kind kind;
+  enum qp__plan_kind kind;
   bool pinned;
   size_t caller;       /* of a result: the item that called, or QP__PLAN_NONE_AT */
   int64_t tokens;      /* as it is sent now */

@@ -252,14 +252,14 @@ qp__dto_pinned(struct qp__buf *out)
 /* ---- calls that wait ---- */
 
 void
-qp__pending_init(struct qp__pending *p)
+qp__pending_calls_init(struct qp__pending_calls *p)
 {
   p->count = 0;
   qp__buf_init(&p->text, PENDING_TEXT_MAX);
 }
 
 void
-qp__pending_release(struct qp__pending *p)
+qp__pending_calls_release(struct qp__pending_calls *p)
 {
   qp__buf_release(&p->text);
 }
@@ -278,7 +278,7 @@ member(struct qp_bytes object, const char *name)
 }
 
 static void
-keep_call(struct qp__pending *p, struct qp_bytes call)
+keep_call(struct qp__pending_calls *p, struct qp_bytes call)
 {
   struct qp_bytes id = member(call, "id");
   size_t at = p->text.len;
@@ -294,7 +294,7 @@ keep_call(struct qp__pending *p, struct qp_bytes call)
 }
 
 static void
-finish_call(struct qp__pending *p, struct qp_bytes id)
+finish_call(struct qp__pending_calls *p, struct qp_bytes id)
 {
   for (size_t i = 0; i < p->count; i++)
     if (p->calls[i].id_len == id.len &&
@@ -303,7 +303,7 @@ finish_call(struct qp__pending *p, struct qp_bytes id)
 }
 
 void
-qp__pending_see(struct qp__pending *p, struct qp_bytes json)
+qp__pending_calls_see(struct qp__pending_calls *p, struct qp_bytes json)
 {
   struct qp_bytes calls = member(json, "tool_calls");
   struct qp_bytes result = member(json, "tool_result");
@@ -320,7 +320,7 @@ qp__pending_see(struct qp__pending *p, struct qp_bytes json)
 }
 
 void
-qp__pending_decided(struct qp__pending *p, json_t *decisions)
+qp__pending_calls_decided(struct qp__pending_calls *p, json_t *decisions)
 {
   struct qp__buf id;
   const char *key;
@@ -338,7 +338,7 @@ qp__pending_decided(struct qp__pending *p, json_t *decisions)
 }
 
 void
-qp__pending_emit(const struct qp__pending *p, struct qp__buf *out, const char *key)
+qp__pending_calls_emit(const struct qp__pending_calls *p, struct qp__buf *out, const char *key)
 {
   if (p->text.rc == QP_NOMEM && !out->rc)
     out->rc = QP_NOMEM; /* a call may be missing */

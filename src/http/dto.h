@@ -25,7 +25,7 @@ void qp__dto_pinned(struct qp__buf *out);
 
 /* Tool calls that wait for approval: calls with the status "Pending" without a result in a later
  * message. Initialize with zeros; release it. */
-struct qp__pending {
+struct qp__pending_calls {
   struct qp__buf text;
   struct {
     size_t at, len;       /* position of the call in `text` */
@@ -35,13 +35,14 @@ struct qp__pending {
   size_t count;
 };
 
-void qp__pending_init(struct qp__pending *p);
-void qp__pending_release(struct qp__pending *p);
+void qp__pending_calls_init(struct qp__pending_calls *p);
+void qp__pending_calls_release(struct qp__pending_calls *p);
 /* Messages must be passed oldest first. */
-void qp__pending_see(struct qp__pending *p, struct qp_bytes json);
+void qp__pending_calls_see(struct qp__pending_calls *p, struct qp_bytes json);
 /* Removes calls that were decided but have no result yet: "decisions" of the state's detail, or
  * NULL. */
-void qp__pending_decided(struct qp__pending *p, json_t *decisions);
-void qp__pending_emit(const struct qp__pending *p, struct qp__buf *out, const char *key);
+void qp__pending_calls_decided(struct qp__pending_calls *p, json_t *decisions);
+void qp__pending_calls_emit(const struct qp__pending_calls *p, struct qp__buf *out,
+                            const char *key);
 
 #endif

@@ -264,7 +264,7 @@ is_good(const struct qp__keys *k, struct qp_bytes text, struct qp__caller *out)
   return true;
 }
 
-enum qp__verdict
+enum qp__key_verdict
 qp__keys_check(struct qp__keys *k, struct qp_bytes text, struct qp__caller *out)
 {
   bool good;

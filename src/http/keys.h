@@ -23,7 +23,7 @@ struct qp__caller {
   enum qp__scope scope;
 };
 
-enum qp__verdict {
+enum qp__key_verdict {
   QP__KEYS_OPEN, /* there is no key file */
   QP__KEYS_GOOD,
   QP__KEYS_BAD, /* missing, unknown, revoked or expired */
@@ -43,8 +43,8 @@ void qp__keys_close(struct qp__keys *keys); /* NULL is allowed */
 bool qp__keys_any(struct qp__keys *keys);
 
 /* `text` is the key as it was sent; empty: none. *out is set for QP__KEYS_GOOD. */
-enum qp__verdict qp__keys_check(struct qp__keys *keys, struct qp_bytes text,
-                                struct qp__caller *out);
+enum qp__key_verdict qp__keys_check(struct qp__keys *keys, struct qp_bytes text,
+                                    struct qp__caller *out);
 
 /* Checks the file now. To be called about once per second. */
 void qp__keys_tick(struct qp__keys *keys);

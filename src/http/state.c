@@ -22,7 +22,7 @@
 
 struct rendering {
   struct qp__buf *out;
-  struct qp__pending pending;
+  struct qp__pending_calls pending;
   struct qp__idset pins;
   char *name; /* of the branch */
   uint64_t total;
@@ -36,7 +36,7 @@ show(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   struct rendering *x = arg;
 
   if (json.len && (info->type == QP_TYPE_TOOL_CALL || info->type == QP_TYPE_TOOL_RESULT))
-    qp__pending_see(&x->pending, json);
+    qp__pending_calls_see(&x->pending, json);
   if (x->skip) {
     x->skip--;
     return QP_OK;
@@ -176,7 +176,7 @@ render_whole(struct qp__http *http, struct qp__held *held, const char *branch, u
     return qp__fail_nomem(err, "the state");
   x->out = out;
   x->no_skip = no_skip;
-  qp__pending_init(&x->pending);
+  qp__pending_calls_init(&x->pending);
   rc = qp__context_shown(held, &metadata, err);
   if (!rc) /* before the messages are read: they may be newer, but not older */
     rc = find_last_event(held->context, metadata, &last_event, err);
@@ -191,9 +191,9 @@ render_whole(struct qp__http *http, struct qp__held *held, const char *branch, u
   qp__emit_open(out, NULL, '{');
   render_state(out, metadata);
   rc = render_messages(x, held->context, last, err);
-  qp__pending_decided(&x->pending,
-                      json_object_get(json_object_get(metadata, "state_detail"), "decisions"));
-  qp__pending_emit(&x->pending, out, "pending_tool_calls");
+  qp__pending_calls_decided(
+      &x->pending, json_object_get(json_object_get(metadata, "state_detail"), "decisions"));
+  qp__pending_calls_emit(&x->pending, out, "pending_tool_calls");
   if (!rc)
     rc = render_window(http, held, x->name, out, err);
   qp__emit_uint(out, "last_event_id", last_event);
@@ -204,7 +204,7 @@ render_whole(struct qp__http *http, struct qp__held *held, const char *branch, u
 out:
   json_decref(metadata);
   qp__free(x->name);
-  qp__pending_release(&x->pending);
+  qp__pending_calls_release(&x->pending);
   qp__idset_release(&x->pins);
   qp__free(x);
   return rc;

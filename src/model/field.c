@@ -29,7 +29,7 @@ same_name(const char *name, const char *s, size_t n)
 }
 
 bool
-qp__names_find(const struct qp__names *names, const char *s, size_t n, unsigned *out)
+qp__name_set_find(const struct qp__name_set *names, const char *s, size_t n, unsigned *out)
 {
   for (size_t i = 0; i < names->count; i++) {
     if (same_name(names->list[i], s, n)) {
@@ -41,13 +41,13 @@ qp__names_find(const struct qp__names *names, const char *s, size_t n, unsigned 
 }
 
 const char *
-qp__names_get(const struct qp__names *names, unsigned value)
+qp__name_set_get(const struct qp__name_set *names, unsigned value)
 {
   return value < names->count ? names->list[value] : "unknown";
 }
 
 const char *
-qp__names_list(const struct qp__names *names, char *out, size_t size)
+qp__name_set_list(const struct qp__name_set *names, char *out, size_t size)
 {
   size_t used = 0;
 
@@ -81,7 +81,7 @@ qp__field_need(const struct qp__place *at, const json_t *object, const char *key
 
 enum qp_rc
 qp__field_name(const struct qp__place *at, const json_t *object, const char *key,
-               const struct qp__names *names, unsigned *out, struct qp_err *err)
+               const struct qp__name_set *names, unsigned *out, struct qp_err *err)
 {
   json_t *v = qp__field_get(object, key);
   char all[240];
@@ -89,9 +89,9 @@ qp__field_name(const struct qp__place *at, const json_t *object, const char *key
   if (!v)
     return QP_OK;
   if (!json_is_string(v) ||
-      !qp__names_find(names, json_string_value(v), json_string_length(v), out))
+      !qp__name_set_find(names, json_string_value(v), json_string_length(v), out))
     return qp__fail(err, QP_INVALID, "%s: \"%s%s\" must be one of %s", at->what, at->path, key,
-                    qp__names_list(names, all, sizeof(all)));
+                    qp__name_set_list(names, all, sizeof(all)));
   return QP_OK;
 }
 

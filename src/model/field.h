@@ -10,24 +10,24 @@
 #include "quipu.h"
 
 /* A closed set of names; the index of a name is the value of its enum constant. */
-struct qp__names {
+struct qp__name_set {
   const char *const *list;
   size_t count;
 };
 
 /* Compares ASCII letters without regard to case, in every locale. */
-bool qp__names_find(const struct qp__names *names, const char *s, size_t n, unsigned *out);
+bool qp__name_set_find(const struct qp__name_set *names, const char *s, size_t n, unsigned *out);
 /* The name of `value`, or "unknown". */
-const char *qp__names_get(const struct qp__names *names, unsigned value);
+const char *qp__name_set_get(const struct qp__name_set *names, unsigned value);
 /* Writes "a, b, c", truncated if it does not fit. Returns out. */
-const char *qp__names_list(const struct qp__names *names, char *out, size_t size);
+const char *qp__name_set_list(const struct qp__name_set *names, char *out, size_t size);
 
 /* A string field that is required and must not be empty. */
 enum qp_rc qp__field_need(const struct qp__place *at, const json_t *object, const char *key,
                           const char **out, struct qp_err *err);
 /* A string field that is one of the names. */
 enum qp_rc qp__field_name(const struct qp__place *at, const json_t *object, const char *key,
-                          const struct qp__names *names, unsigned *out, struct qp_err *err);
+                          const struct qp__name_set *names, unsigned *out, struct qp_err *err);
 
 /* The fields of `object` that are not in `known` (ended by NULL), in order, as a new object; *out
  * is NULL if there are none. The values are shared with `object`. QP_NOMEM. */

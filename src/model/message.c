@@ -48,40 +48,40 @@ static const char *const status_list[] = {
   [QP_STATUS_TRASHED] = "trashed",
 };
 
-const struct qp__names qp__role_names = { role_list, COUNT(role_list) };
-const struct qp__names qp__type_names = { type_list, COUNT(type_list) };
-const struct qp__names qp__approval_names = { approval_list, COUNT(approval_list) };
-const struct qp__names qp__display_names = { display_list, COUNT(display_list) };
-static const struct qp__names status_names = { status_list, COUNT(status_list) };
+const struct qp__name_set qp__role_names = { role_list, COUNT(role_list) };
+const struct qp__name_set qp__type_names = { type_list, COUNT(type_list) };
+const struct qp__name_set qp__approval_names = { approval_list, COUNT(approval_list) };
+const struct qp__name_set qp__display_names = { display_list, COUNT(display_list) };
+static const struct qp__name_set status_names = { status_list, COUNT(status_list) };
 
 const char *
 qp_role_name(enum qp_role role)
 {
-  return qp__names_get(&qp__role_names, (unsigned)role);
+  return qp__name_set_get(&qp__role_names, (unsigned)role);
 }
 
 const char *
 qp_message_type_name(enum qp_message_type type)
 {
-  return qp__names_get(&qp__type_names, (unsigned)type);
+  return qp__name_set_get(&qp__type_names, (unsigned)type);
 }
 
 const char *
 qp_approval_name(enum qp_approval approval)
 {
-  return qp__names_get(&qp__approval_names, (unsigned)approval);
+  return qp__name_set_get(&qp__approval_names, (unsigned)approval);
 }
 
 const char *
 qp_display_name(enum qp_display display)
 {
-  return qp__names_get(&qp__display_names, (unsigned)display);
+  return qp__name_set_get(&qp__display_names, (unsigned)display);
 }
 
 const char *
 qp_message_status_name(enum qp_message_status status)
 {
-  return qp__names_get(&status_names, (unsigned)status);
+  return qp__name_set_get(&status_names, (unsigned)status);
 }
 
 bool
@@ -89,7 +89,7 @@ qp__role_find(const char *name, size_t len, enum qp_role *out)
 {
   unsigned i;
 
-  if (!qp__names_find(&qp__role_names, name, len, &i))
+  if (!qp__name_set_find(&qp__role_names, name, len, &i))
     return false;
   *out = (enum qp_role)i;
   return true;
@@ -100,7 +100,7 @@ qp__type_find(const char *name, size_t len, enum qp_message_type *out)
 {
   unsigned i;
 
-  if (!qp__names_find(&qp__type_names, name, len, &i))
+  if (!qp__name_set_find(&qp__type_names, name, len, &i))
     return false;
   *out = (enum qp_message_type)i;
   return true;
@@ -111,7 +111,7 @@ qp__status_find(const char *name, size_t len, enum qp_message_status *out)
 {
   unsigned i;
 
-  if (!qp__names_find(&status_names, name, len, &i))
+  if (!qp__name_set_find(&status_names, name, len, &i))
     return false;
   *out = (enum qp_message_status)i;
   return true;
@@ -124,7 +124,7 @@ qp_role_parse(const char *name, enum qp_role *out, struct qp_err *err)
 
   if (!name || !qp__role_find(name, strlen(name), out))
     return qp__fail(err, QP_INVALID, "the role must be one of %s",
-                    qp__names_list(&qp__role_names, all, sizeof(all)));
+                    qp__name_set_list(&qp__role_names, all, sizeof(all)));
   return QP_OK;
 }
 

@@ -38,7 +38,7 @@ static const char *const state_list[] = {
 #undef STATE_NAME
 };
 
-static const struct qp__names state_names = {
+static const struct qp__name_set state_names = {
   state_list,
   sizeof(state_list) / sizeof(state_list[0]),
 };
@@ -46,7 +46,7 @@ static const struct qp__names state_names = {
 const char *
 qp_state_name(enum qp_state state)
 {
-  return qp__names_get(&state_names, (unsigned)state);
+  return qp__name_set_get(&state_names, (unsigned)state);
 }
 
 bool
@@ -387,7 +387,7 @@ qp__meta_read_state(const struct qp__place *at, const json_t *root, enum qp_stat
     return rc;
   if (!qp_state_find(name, out))
     return qp__fail(err, QP_INVALID, "%s: \"current_state\" must be one of %s", at->what,
-                    qp__names_list(&state_names, all, sizeof(all)));
+                    qp__name_set_list(&state_names, all, sizeof(all)));
   return QP_OK;
 }
 

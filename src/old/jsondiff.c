@@ -10,11 +10,12 @@
 
 /* ---- walking ---- */
 
-static bool walk(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg);
+static bool walk(const struct qp__diff_step *at, json_t *as, json_t *was, qp__diff_fn *fn,
+                 void *arg);
 
 /* The keys that only `was` has, sorted. They are usually few, so their cost does not matter. */
 static bool
-walk_added(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
+walk_added(const struct qp__diff_step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
 {
   const char **keys = NULL;
   size_t count = 0;
@@ -36,7 +37,7 @@ walk_added(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, 
       keys[count++] = key;
   qsort(keys, count, sizeof(*keys), qp__str_compare);
   for (size_t i = 0; i < count && ok; i++) {
-    struct qp__step step = { .key = keys[i], .up = at };
+    struct qp__diff_step step = { .key = keys[i], .up = at };
 
     ok = fn(arg, &step, NULL, json_object_get(was, keys[i]));
   }
@@ -45,13 +46,13 @@ walk_added(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, 
 }
 
 static bool
-walk_objects(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
+walk_objects(const struct qp__diff_step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
 {
   const char *key;
   json_t *value;
 
   json_object_foreach (as, key, value) {
-    struct qp__step step = { .key = key, .up = at };
+    struct qp__diff_step step = { .key = key, .up = at };
 
     if (!walk(&step, value, json_object_get(was, key), fn, arg))
       return false;
@@ -60,10 +61,10 @@ walk_objects(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn
 }
 
 static bool
-walk_arrays(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
+walk_arrays(const struct qp__diff_step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
 {
   for (size_t i = 0; i < json_array_size(as); i++) {
-    struct qp__step step = { .index = i, .up = at };
+    struct qp__diff_step step = { .index = i, .up = at };
 
     if (!walk(&step, json_array_get(as, i), json_array_get(was, i), fn, arg))
       return false;
@@ -73,7 +74,7 @@ walk_arrays(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn,
 
 /* Values are at most QP__JSON_DEPTH deep, and so are the calls. */
 static bool
-walk(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
+walk(const struct qp__diff_step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
 {
   if (as == was)
     return true;
@@ -101,7 +102,7 @@ struct making {
 
 /* Fails if memory runs out; so does a walk without a path. */
 static bool
-add_change(void *arg, const struct qp__step *at, json_t *as, json_t *was)
+add_change(void *arg, const struct qp__diff_step *at, json_t *as, json_t *was)
 {
   struct making *m = arg;
   json_t *change = json_object();
@@ -233,11 +234,11 @@ qp__diff_apply(json_t **root, const json_t *changes, bool guarded)
 /* ---- for people ---- */
 
 void
-qp__step_write(struct qp__buf *out, const struct qp__step *at)
+qp__diff_step_write(struct qp__buf *out, const struct qp__diff_step *at)
 {
   if (!at)
     return;
-  qp__step_write(out, at->up);
+  qp__diff_step_write(out, at->up);
   if (at->key)
     (void)qp__buf_addf(out, "%s%s", at->up ? "." : "", at->key);
   else

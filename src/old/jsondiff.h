@@ -15,14 +15,14 @@
 #include "base/buf.h"
 
 /* One step down; key NULL: the element `index` of an array. */
-struct qp__step {
+struct qp__diff_step {
   const char *key;
   size_t index;
-  const struct qp__step *up; /* the step before, or NULL */
+  const struct qp__diff_step *up; /* the step before, or NULL */
 };
 
 /* `as` and `was` differ at `at`; NULL: there is no value on that side. False stops the walk. */
-typedef bool qp__diff_fn(void *arg, const struct qp__step *at, json_t *as, json_t *was);
+typedef bool qp__diff_fn(void *arg, const struct qp__diff_step *at, json_t *as, json_t *was);
 
 /* False if fn returned false. A value with the same memory on both sides is skipped. */
 bool qp__diff_walk(json_t *as, json_t *was, qp__diff_fn *fn, void *arg);
@@ -36,6 +36,6 @@ int qp__diff_make(json_t *as, json_t *was, bool guarded, json_t **out);
 int qp__diff_apply(json_t **root, const json_t *changes, bool guarded);
 
 /* Appends "message.content[0].detail"; nothing for the top level. */
-void qp__step_write(struct qp__buf *out, const struct qp__step *at);
+void qp__diff_step_write(struct qp__buf *out, const struct qp__diff_step *at);
 
 #endif

@@ -45,7 +45,7 @@ show(struct qp__buf *out, const json_t *value)
 }
 
 static bool
-add_line(void *arg, const struct qp__step *at, json_t *is, json_t *was)
+add_line(void *arg, const struct qp__diff_step *at, json_t *is, json_t *was)
 {
   struct lines *lines = arg;
 
@@ -54,7 +54,7 @@ add_line(void *arg, const struct qp__step *at, json_t *is, json_t *was)
     return false;
   }
   (void)qp__buf_addf(lines->out, "%s: ", lines->what);
-  qp__step_write(lines->out, at);
+  qp__diff_step_write(lines->out, at);
   (void)qp__buf_add_str(lines->out, at ? ": was " : "was ");
   show(lines->out, was);
   (void)qp__buf_add_str(lines->out, ", is ");

@@ -61,10 +61,10 @@ is_clean_or_absent(const json_t *v)
 }
 
 static bool
-find_name(const struct qp__names *names, const json_t *v, unsigned *out)
+find_name(const struct qp__name_set *names, const json_t *v, unsigned *out)
 {
   return json_is_string(v) &&
-         qp__names_find(names, json_string_value(v), json_string_length(v), out);
+         qp__name_set_find(names, json_string_value(v), json_string_length(v), out);
 }
 
 /* ---- content ---- */

@@ -103,7 +103,7 @@ scan_call(struct qp__scan *s, struct qp__legacy_entry *e)
 
     if (!(status ? qp__scan_string(s) : qp__scan_skip(s)))
       return false;
-    if (status && qp__names_find(&qp__approval_names, s->text.data, s->text.len, &approval) &&
+    if (status && qp__name_set_find(&qp__approval_names, s->text.data, s->text.len, &approval) &&
         approval == QP_APPROVAL_PENDING)
       e->flags |= QP__LEGACY_PENDING;
   }

@@ -217,7 +217,7 @@ take_inner_result(struct taking *t, json_t *result, struct qp_tool_result *view,
   if (name && qp__json_set_str(extra, "tool_name", name))
     rc = no_memory(err);
   display = json_string_value(json_object_get(result, "display_preference"));
-  if (display && qp__names_find(&qp__display_names, display, strlen(display), &number)) {
+  if (display && qp__name_set_find(&qp__display_names, display, strlen(display), &number)) {
     view->display = (enum qp_display)number;
     (void)qp__ls_take(rest, result, "display_preference");
   }

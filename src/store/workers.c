@@ -17,10 +17,10 @@ qp__workers_init(struct qp__workers *w, unsigned limit)
   (void)pthread_cond_init(&w->idle, NULL);
 }
 
-static struct qp__job *
+static struct qp__worker_job *
 take_job(struct qp__workers *w)
 {
-  struct qp__job *job = w->queue;
+  struct qp__worker_job *job = w->queue;
 
   QP_ASSERT_HELD(&w->lock);
   if (!job)
@@ -35,7 +35,7 @@ static void *
 run_worker(void *arg)
 {
   struct qp__workers *w = arg;
-  struct qp__job *job;
+  struct qp__worker_job *job;
 
   qp__mutex_lock(&w->lock);
   for (;;) {
@@ -76,7 +76,7 @@ qp__workers_release(struct qp__workers *w)
 static bool
 hand_over(struct qp__workers *w, qp__job_fn *fn, void *arg)
 {
-  struct qp__job *job = w->limit ? qp__alloc(sizeof(*job)) : NULL;
+  struct qp__worker_job *job = w->limit ? qp__alloc(sizeof(*job)) : NULL;
   bool taken;
 
   QP_ASSERT(fn);
@@ -146,11 +146,11 @@ help(void *arg)
 static void
 recall_helpers(struct qp__workers *w, struct pieces *p)
 {
-  struct qp__job **at = &w->queue;
+  struct qp__worker_job **at = &w->queue;
 
   QP_ASSERT_HELD(&w->lock);
   while (*at) {
-    struct qp__job *job = *at;
+    struct qp__worker_job *job = *at;
 
     if (job->arg != p) {
       at = &job->next;

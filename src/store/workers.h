@@ -17,8 +17,8 @@
 typedef void qp__job_fn(void *arg);
 typedef void qp__piece_fn(void *arg, size_t i);
 
-struct qp__job {
-  struct qp__job *next;
+struct qp__worker_job {
+  struct qp__worker_job *next;
   qp__job_fn *fn;
   void *arg;
 };
@@ -27,7 +27,7 @@ struct qp__workers {
   struct qp__mutex lock;
   pthread_cond_t work; /* a job was added, or stopping */
   pthread_cond_t idle; /* a job was done */
-  struct qp__job *queue, **tail;
+  struct qp__worker_job *queue, **tail;
   pthread_t threads[QP__WORKERS_MAX];
   unsigned limit; /* maximum number of threads */
   unsigned started;

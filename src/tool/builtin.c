@@ -165,13 +165,13 @@ qp__builtin_check(const struct qp__builtin *builtin, const json_t *arguments, st
 }
 
 const char *
-qp__job_string(const struct qp__job *job, const char *name)
+qp__tool_job_string(const struct qp__tool_job *job, const char *name)
 {
   return json_string_value(json_object_get(job->arguments, name));
 }
 
 int64_t
-qp__job_integer(const struct qp__job *job, const char *name, int64_t otherwise)
+qp__tool_job_integer(const struct qp__tool_job *job, const char *name, int64_t otherwise)
 {
   const json_t *value = json_object_get(job->arguments, name);
 
@@ -179,23 +179,23 @@ qp__job_integer(const struct qp__job *job, const char *name, int64_t otherwise)
 }
 
 bool
-qp__job_boolean(const struct qp__job *job, const char *name)
+qp__tool_job_boolean(const struct qp__tool_job *job, const char *name)
 {
   return json_is_true(json_object_get(job->arguments, name));
 }
 
 enum qp_rc
-qp__job_path(const struct qp__job *job, const char *name, char out[QP__WORKSPACE_PATH_MAX],
-             struct qp_err *err)
+qp__tool_job_path(const struct qp__tool_job *job, const char *name,
+                  char out[QP__WORKSPACE_PATH_MAX], struct qp_err *err)
 {
-  const char *path = qp__job_string(job, name);
+  const char *path = qp__tool_job_string(job, name);
   enum qp_rc rc = qp__workspace_plain(job->workspace, path ? path : ".", out, err);
 
   return rc ? rc : qp__workspace_reach(job->workspace, out, err);
 }
 
 bool
-qp__job_may_visit(struct qp__job *job, const char *plain)
+qp__tool_job_may_visit(struct qp__tool_job *job, const char *plain)
 {
   if (qp__workspace_is_hidden(job->workspace, plain))
     return false;
@@ -210,7 +210,7 @@ qp__job_may_visit(struct qp__job *job, const char *plain)
 /* ---- the answer of a job ---- */
 
 bool
-qp__job_add(struct qp__job *job, const char *text, size_t n)
+qp__tool_job_add(struct qp__tool_job *job, const char *text, size_t n)
 {
   if (n > job->limit || job->out.len > job->limit - n) {
     job->cut = true;
@@ -220,7 +220,7 @@ qp__job_add(struct qp__job *job, const char *text, size_t n)
 }
 
 bool
-qp__job_addf(struct qp__job *job, const char *fmt, ...)
+qp__tool_job_addf(struct qp__tool_job *job, const char *fmt, ...)
 {
   char line[2 * QP__WORKSPACE_PATH_MAX];
   va_list args;
@@ -231,11 +231,11 @@ qp__job_addf(struct qp__job *job, const char *fmt, ...)
   va_end(args);
   if (n < 0 || (size_t)n >= sizeof(line))
     return true; /* longer than any name that a system call accepts */
-  return qp__job_add(job, line, (size_t)n);
+  return qp__tool_job_add(job, line, (size_t)n);
 }
 
 void
-qp__job_note(struct qp__job *job, const char *fmt, ...)
+qp__tool_job_note(struct qp__tool_job *job, const char *fmt, ...)
 {
   char note[NOTE_ROOM / 2];
   va_list args;
@@ -260,7 +260,7 @@ qp__builtin_find(const char *name)
 /* ---- jobs ---- */
 
 static void
-free_job(struct qp__job *job)
+free_job(struct qp__tool_job *job)
 {
   qp__buf_release(&job->out);
   json_decref(job->arguments);
@@ -271,7 +271,7 @@ free_job(struct qp__job *job)
 static void
 work(uv_work_t *request)
 {
-  struct qp__job *job = request->data;
+  struct qp__tool_job *job = request->data;
 
   job->rc = atomic_load(&job->stop) ? QP_STOPPED : job->builtin->run(job, &job->err);
   if (!job->rc && job->out.rc)
@@ -281,7 +281,7 @@ work(uv_work_t *request)
 static void
 after_work(uv_work_t *request, int status)
 {
-  struct qp__job *job = request->data;
+  struct qp__tool_job *job = request->data;
   struct qp__tools *tools = job->tools;
   struct qp_bytes out = qp__buf_bytes(&job->out);
 
@@ -300,7 +300,7 @@ after_work(uv_work_t *request, int status)
 static void
 stop_job(void *work)
 {
-  struct qp__job *job = work;
+  struct qp__tool_job *job = work;
 
   job->call = NULL;
   atomic_store(&job->stop, true);
@@ -311,7 +311,7 @@ static void
 start_job(struct qp__builtins *b, const struct qp__builtin *builtin, json_t *arguments,
           struct qp__tool_run *call)
 {
-  struct qp__job *job = qp__alloc0(1, sizeof(*job));
+  struct qp__tool_job *job = qp__alloc0(1, sizeof(*job));
 
   if (job && b->tools->policy && qp__policy_looks_at(b->tools->policy, builtin->tool.name)) {
     job->visiting = json_deep_copy(arguments);

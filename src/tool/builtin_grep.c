@@ -24,7 +24,7 @@
 #define FOUND_MAX 1000
 
 struct grepping {
-  struct qp__job *job;
+  struct qp__tool_job *job;
   struct qp__regex *regex;
   unsigned hard;     /* lines that were skipped because a match reached its limits */
   const char *files; /* only files that match this glob; NULL: all */
@@ -49,7 +49,7 @@ show_line(struct grepping *g, const char *path, uint64_t number, const char *lin
   (void)qp__buf_add_str(&text, fit < n ? "…\n" : "\n");
   if (text.rc)
     g->job->out.rc = text.rc;
-  else if (!qp__job_add(g->job, text.data, text.len))
+  else if (!qp__tool_job_add(g->job, text.data, text.len))
     g->enough = true;
   else if (++g->found == g->max)
     g->enough = true;
@@ -143,7 +143,7 @@ grep_visit(void *arg, const char *plain, unsigned char type, struct qp_err *err)
   enum qp_rc rc;
 
   if (type != DT_REG || (g->files && !qp__glob_path(g->files, plain + g->skip)) ||
-      !qp__job_may_visit(g->job, plain))
+      !qp__tool_job_may_visit(g->job, plain))
     return QP_OK;
   rc = grep_file(g, plain, err);
   if (!rc && g->enough)
@@ -173,7 +173,7 @@ grep_below(struct grepping *g, const char *path, struct qp_err *err)
 }
 
 static enum qp_rc
-grep(struct qp__job *job, struct qp_err *err)
+grep(struct qp__tool_job *job, struct qp_err *err)
 {
   struct grepping *g = qp__alloc0(1, sizeof(*g));
   char path[QP__WORKSPACE_PATH_MAX];
@@ -182,26 +182,27 @@ grep(struct qp__job *job, struct qp_err *err)
   if (!g)
     return qp__fail_nomem(err, "grep");
   g->job = job;
-  g->files = qp__job_string(job, "files");
-  g->max = qp__job_integer(job, "max_results", FOUND_DEFAULT);
+  g->files = qp__tool_job_string(job, "files");
+  g->max = qp__tool_job_integer(job, "max_results", FOUND_DEFAULT);
   g->chunk = qp__alloc(CHUNK);
-  rc = g->chunk ? qp__regex_new(qp__job_string(job, "pattern"), qp__job_boolean(job, "ignore_case"),
-                                &g->regex, err)
+  rc = g->chunk ? qp__regex_new(qp__tool_job_string(job, "pattern"),
+                                qp__tool_job_boolean(job, "ignore_case"), &g->regex, err)
                 : qp__fail_nomem(err, "grep");
   if (!rc && g->files && strlen(g->files) > QP__JOB_GLOB_MAX)
     rc = qp__fail(err, QP_INVALID, "grep: \"files\" has more than %d bytes", QP__JOB_GLOB_MAX);
   if (!rc)
-    rc = qp__job_path(job, "path", path, err);
+    rc = qp__tool_job_path(job, "path", path, err);
   if (!rc)
     rc = grep_below(g, path, err);
   if (!rc && g->enough) {
     job->cut = true;
-    qp__job_note(job, "the first %lld matches; there may be more", (long long)g->found);
+    qp__tool_job_note(job, "the first %lld matches; there may be more", (long long)g->found);
   } else if (!rc && g->found == 0) {
-    qp__job_note(job, "no match");
+    qp__tool_job_note(job, "no match");
   }
   if (!rc && g->hard)
-    qp__job_note(job, "%u lines were not searched: the pattern takes too long on them", g->hard);
+    qp__tool_job_note(job, "%u lines were not searched: the pattern takes too long on them",
+                      g->hard);
   qp__regex_free(g->regex);
   qp__free(g->chunk);
   qp__free(g);

@@ -34,16 +34,17 @@ struct qp__arg {
 #define QP__ARGS_MAX 8
 
 struct qp__file_change;
-struct qp__job;
+struct qp__tool_job;
 
 struct qp__builtin {
   struct qp__tool tool; /* without the schema */
   struct qp__arg args[QP__ARGS_MAX];
   /* In a worker thread: writes the answer to job->out, or fails with a sentence for the model. */
-  enum qp_rc (*run)(struct qp__job *job, struct qp_err *err);
+  enum qp_rc (*run)(struct qp__tool_job *job, struct qp_err *err);
   /* Of a tool that changes a file: what it would write, without changing anything; or NULL. The
    * failures are those of the tool itself. In a worker thread. */
-  enum qp_rc (*plan)(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err);
+  enum qp_rc (*plan)(const struct qp__tool_job *job, struct qp__file_change *change,
+                     struct qp_err *err);
 };
 
 /* run is NULL: it is not a job but a child process. */
@@ -51,7 +52,7 @@ extern const struct qp__builtin qp__builtin_read_file, qp__builtin_list_director
     qp__builtin_glob, qp__builtin_write_file, qp__builtin_edit_file, qp__builtin_delete_file,
     qp__builtin_run_command;
 
-struct qp__job {
+struct qp__tool_job {
   uv_work_t work;
   struct qp__tools *tools;
   const struct qp__builtin *builtin;
@@ -71,23 +72,23 @@ struct qp__job {
 };
 
 /* Arguments; they have been checked against the table. NULL or `otherwise`: not given. */
-const char *qp__job_string(const struct qp__job *job, const char *name);
-int64_t qp__job_integer(const struct qp__job *job, const char *name, int64_t otherwise);
-bool qp__job_boolean(const struct qp__job *job, const char *name);
+const char *qp__tool_job_string(const struct qp__tool_job *job, const char *name);
+int64_t qp__tool_job_integer(const struct qp__tool_job *job, const char *name, int64_t otherwise);
+bool qp__tool_job_boolean(const struct qp__tool_job *job, const char *name);
 /* The plain path, which is not hidden; not given: ".". */
-enum qp_rc qp__job_path(const struct qp__job *job, const char *name,
-                        char out[QP__WORKSPACE_PATH_MAX], struct qp_err *err);
+enum qp_rc qp__tool_job_path(const struct qp__tool_job *job, const char *name,
+                             char out[QP__WORKSPACE_PATH_MAX], struct qp_err *err);
 
 /* Whether the call may see this plain path, which it found in a directory: the path is not hidden,
  * and the policy is not stricter on the same call with this path than on the call itself. */
-bool qp__job_may_visit(struct qp__job *job, const char *plain);
+bool qp__tool_job_may_visit(struct qp__tool_job *job, const char *plain);
 
 /* Appends to the answer, as a whole or, when it would go over the limit, not at all: then `cut` is
  * set and the answer is false. */
-bool qp__job_add(struct qp__job *job, const char *text, size_t n);
-bool qp__job_addf(struct qp__job *job, const char *fmt, ...) QP_PRINTF(2, 3);
+bool qp__tool_job_add(struct qp__tool_job *job, const char *text, size_t n);
+bool qp__tool_job_addf(struct qp__tool_job *job, const char *fmt, ...) QP_PRINTF(2, 3);
 /* A last line, in brackets; there is always room for it. */
-void qp__job_note(struct qp__job *job, const char *fmt, ...) QP_PRINTF(2, 3);
+void qp__tool_job_note(struct qp__tool_job *job, const char *fmt, ...) QP_PRINTF(2, 3);
 
 /* Checks arguments against the table. QP_INVALID. */
 enum qp_rc qp__builtin_check(const struct qp__builtin *builtin, const json_t *arguments,

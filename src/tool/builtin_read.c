@@ -21,7 +21,7 @@
 /* ---- read_file ---- */
 
 struct reading {
-  struct qp__job *job;
+  struct qp__tool_job *job;
   int64_t first, last; /* lines wanted, from 1 */
   int64_t line;        /* that the next byte belongs to */
   struct qp__buf text; /* the lines wanted, as they are */
@@ -84,35 +84,36 @@ read_lines(struct reading *r, const char *path, int fd, uint64_t size, struct qp
 static void
 add_range_note(struct reading *r, uint64_t size)
 {
-  struct qp__job *job = r->job;
+  struct qp__tool_job *job = r->job;
 
   if (size == 0)
-    qp__job_note(job, "the file is empty");
+    qp__tool_job_note(job, "the file is empty");
   else if (r->text.len == 0)
-    qp__job_note(job, "the file has fewer than %lld lines", (long long)r->first);
+    qp__tool_job_note(job, "the file has fewer than %lld lines", (long long)r->first);
   else if (job->cut)
-    qp__job_note(job, "cut within line %lld: a result has at most %zu bytes; continue with offset",
-                 (long long)r->line, job->limit);
+    qp__tool_job_note(job,
+                      "cut within line %lld: a result has at most %zu bytes; continue with offset",
+                      (long long)r->line, job->limit);
   else if (r->full)
-    qp__job_note(job, "lines %lld to %lld; more follow, continue with offset %lld",
-                 (long long)r->first, (long long)r->last, (long long)r->last + 1);
+    qp__tool_job_note(job, "lines %lld to %lld; more follow, continue with offset %lld",
+                      (long long)r->first, (long long)r->last, (long long)r->last + 1);
 }
 
 static enum qp_rc
-read_file(struct qp__job *job, struct qp_err *err)
+read_file(struct qp__tool_job *job, struct qp_err *err)
 {
   struct reading r = { .job = job, .line = 1 };
   char path[QP__WORKSPACE_PATH_MAX];
   uint64_t size = 0;
   int fd = -1;
-  enum qp_rc rc = qp__job_path(job, "path", path, err);
+  enum qp_rc rc = qp__tool_job_path(job, "path", path, err);
 
   if (!rc)
     rc = qp__workspace_open_file(job->workspace, path, &fd, &size, err);
   if (rc)
     return rc;
-  r.first = qp__job_integer(job, "offset", 1);
-  r.last = r.first + qp__job_integer(job, "limit", LINES_DEFAULT) - 1;
+  r.first = qp__tool_job_integer(job, "offset", 1);
+  r.last = r.first + qp__tool_job_integer(job, "limit", LINES_DEFAULT) - 1;
   qp__buf_init(&r.text, job->limit);
   rc = read_lines(&r, path, fd, size, err);
   qp__close(job->workspace->os, fd);
@@ -189,7 +190,7 @@ compare_entries(const void *a, const void *b)
 }
 
 static void
-add_name(struct qp__job *job, const char *name, const char *mark)
+add_name(struct qp__tool_job *job, const char *name, const char *mark)
 {
   struct qp__buf line;
 
@@ -199,12 +200,12 @@ add_name(struct qp__job *job, const char *name, const char *mark)
   if (line.rc)
     job->out.rc = job->out.rc ? job->out.rc : line.rc;
   else
-    (void)qp__job_add(job, line.data, line.len);
+    (void)qp__tool_job_add(job, line.data, line.len);
   qp__buf_release(&line);
 }
 
 static void
-add_entry(struct qp__job *job, const char *dir, const struct entry *entry)
+add_entry(struct qp__tool_job *job, const char *dir, const struct entry *entry)
 {
   const struct qp__workspace *w = job->workspace;
   bool top = strcmp(dir, ".") == 0;
@@ -213,7 +214,7 @@ add_entry(struct qp__job *job, const char *dir, const struct entry *entry)
   struct stat st;
 
   (void)snprintf(path, sizeof(path), "%s%s%s", top ? "" : dir, top ? "" : "/", entry->name);
-  if (!qp__job_may_visit(job, path))
+  if (!qp__tool_job_may_visit(job, path))
     return;
   if (entry->type == DT_DIR) {
     add_name(job, entry->name, "/");
@@ -227,13 +228,13 @@ add_entry(struct qp__job *job, const char *dir, const struct entry *entry)
 }
 
 static enum qp_rc
-list_directory(struct qp__job *job, struct qp_err *err)
+list_directory(struct qp__tool_job *job, struct qp_err *err)
 {
   const struct qp__workspace *w = job->workspace;
   struct listing l = { NULL, 0, 0, 0 };
   char path[QP__WORKSPACE_PATH_MAX];
   size_t shown = 0;
-  enum qp_rc rc = qp__job_path(job, "path", path, err);
+  enum qp_rc rc = qp__tool_job_path(job, "path", path, err);
   int listed = rc ? 0 : w->os->listdir(w->os->self, w->fd, path, collect_entry, &l);
 
   if (listed == -1)
@@ -245,10 +246,10 @@ list_directory(struct qp__job *job, struct qp_err *err)
   for (; !rc && shown < l.count && !job->cut && !job->out.rc; shown++)
     add_entry(job, path, &l.entries[shown]);
   if (!rc && l.count == 0)
-    qp__job_note(job, "the directory is empty");
+    qp__tool_job_note(job, "the directory is empty");
   else if (!rc && (l.more || job->cut)) {
     job->cut = true;
-    qp__job_note(job, "%zu of %zu entries", shown, l.count + l.more);
+    qp__tool_job_note(job, "%zu of %zu entries", shown, l.count + l.more);
   }
   for (size_t i = 0; i < l.count; i++)
     qp__free(l.entries[i].name);
@@ -271,7 +272,7 @@ const struct qp__builtin qp__builtin_list_directory = {
 /* ---- glob ---- */
 
 struct globbing {
-  struct qp__job *job;
+  struct qp__tool_job *job;
   const char *pattern;
   size_t skip; /* bytes of a path before the part that the pattern is about */
   size_t found;
@@ -283,7 +284,7 @@ glob_visit(void *arg, const char *plain, unsigned char type, struct qp_err *err)
   struct globbing *g = arg;
 
   if (type == DT_DIR || !qp__glob_path(g->pattern, plain + g->skip) ||
-      !qp__job_may_visit(g->job, plain))
+      !qp__tool_job_may_visit(g->job, plain))
     return QP_OK;
   if (g->found == FOUND_MAX)
     g->job->cut = true;
@@ -296,11 +297,11 @@ glob_visit(void *arg, const char *plain, unsigned char type, struct qp_err *err)
 }
 
 static enum qp_rc
-glob(struct qp__job *job, struct qp_err *err)
+glob(struct qp__tool_job *job, struct qp_err *err)
 {
-  struct globbing g = { .job = job, .pattern = qp__job_string(job, "pattern") };
+  struct globbing g = { .job = job, .pattern = qp__tool_job_string(job, "pattern") };
   char path[QP__WORKSPACE_PATH_MAX];
-  enum qp_rc rc = qp__job_path(job, "path", path, err);
+  enum qp_rc rc = qp__tool_job_path(job, "path", path, err);
 
   if (!rc && strlen(g.pattern) > QP__JOB_GLOB_MAX)
     rc = qp__fail(err, QP_INVALID, "glob: \"pattern\" has more than %d bytes", QP__JOB_GLOB_MAX);
@@ -311,9 +312,9 @@ glob(struct qp__job *job, struct qp_err *err)
   if (rc && !job->cut)
     return rc;
   if (job->cut)
-    qp__job_note(job, "the first %zu files; there are more", g.found);
+    qp__tool_job_note(job, "the first %zu files; there are more", g.found);
   else if (g.found == 0)
-    qp__job_note(job, "no file matches");
+    qp__tool_job_note(job, "no file matches");
   return QP_OK;
 }
 

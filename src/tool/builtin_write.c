@@ -7,7 +7,7 @@
 #include "tool/builtin_int.h"
 
 static struct qp_bytes
-bytes_of(const struct qp__job *job, const char *name)
+bytes_of(const struct qp__tool_job *job, const char *name)
 {
   const json_t *value = json_object_get(job->arguments, name);
 
@@ -44,7 +44,7 @@ qp__file_change_base(const struct qp__file_change *change, char out[QP__PREVIEW_
 }
 
 static enum qp_rc
-read_before(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+read_before(const struct qp__tool_job *job, struct qp__file_change *change, struct qp_err *err)
 {
   struct qp_err cause = { QP_OK, "" };
   enum qp_rc rc = qp__workspace_read(job->workspace, change->path, &change->before, &cause);
@@ -57,7 +57,7 @@ read_before(const struct qp__job *job, struct qp__file_change *change, struct qp
 
 /* Fails if the file is not the one that was shown to the person who approved the call. */
 static enum qp_rc
-check_base(const struct qp__job *job, const struct qp__file_change *change, struct qp_err *err)
+check_base(const struct qp__tool_job *job, const struct qp__file_change *change, struct qp_err *err)
 {
   char base[QP__PREVIEW_BASE];
 
@@ -74,7 +74,8 @@ check_base(const struct qp__job *job, const struct qp__file_change *change, stru
 
 /* The same, and reads the file before. */
 static enum qp_rc
-read_and_check_base(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+read_and_check_base(const struct qp__tool_job *job, struct qp__file_change *change,
+                    struct qp_err *err)
 {
   enum qp_rc rc = job->base[0] ? read_before(job, change, err) : QP_OK;
 
@@ -84,10 +85,10 @@ read_and_check_base(const struct qp__job *job, struct qp__file_change *change, s
 /* ---- write_file ---- */
 
 static enum qp_rc
-plan_write(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+plan_write(const struct qp__tool_job *job, struct qp__file_change *change, struct qp_err *err)
 {
   struct qp_bytes content = bytes_of(job, "content");
-  enum qp_rc rc = qp__job_path(job, "path", change->path, err);
+  enum qp_rc rc = qp__tool_job_path(job, "path", change->path, err);
 
   if (!rc)
     rc = read_before(job, change, err);
@@ -99,7 +100,7 @@ plan_write(const struct qp__job *job, struct qp__file_change *change, struct qp_
 }
 
 static enum qp_rc
-write_file(struct qp__job *job, struct qp_err *err)
+write_file(struct qp__tool_job *job, struct qp_err *err)
 {
   struct qp_bytes content = bytes_of(job, "content");
   struct qp__file_change change;
@@ -107,14 +108,14 @@ write_file(struct qp__job *job, struct qp_err *err)
   enum qp_rc rc;
 
   qp__file_change_init(&change);
-  rc = qp__job_path(job, "path", change.path, err);
+  rc = qp__tool_job_path(job, "path", change.path, err);
   if (!rc)
     rc = read_and_check_base(job, &change, err);
   if (!rc)
     rc = qp__workspace_write(job->workspace, change.path, content, &made, err);
   if (!rc)
-    (void)qp__job_addf(job, "%s %s: %zu bytes", made ? "created" : "replaced", change.path,
-                       content.len);
+    (void)qp__tool_job_addf(job, "%s %s: %zu bytes", made ? "created" : "replaced", change.path,
+                            content.len);
   qp__file_change_release(&change);
   return rc;
 }
@@ -183,7 +184,7 @@ check_edit(const char *path, size_t count, bool all, struct qp_err *err)
 }
 
 static enum qp_rc
-plan_edit(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+plan_edit(const struct qp__tool_job *job, struct qp__file_change *change, struct qp_err *err)
 {
   struct qp_bytes old = bytes_of(job, "old_string");
   struct qp_bytes new = bytes_of(job, "new_string");
@@ -193,7 +194,7 @@ plan_edit(const struct qp__job *job, struct qp__file_change *change, struct qp_e
     return qp__fail(err, QP_INVALID, "edit_file: old_string is empty");
   if (old.len == new.len && memcmp(old.data, new.data, old.len) == 0)
     return qp__fail(err, QP_INVALID, "edit_file: old_string and new_string are the same");
-  rc = qp__job_path(job, "path", change->path, err);
+  rc = qp__tool_job_path(job, "path", change->path, err);
   if (!rc)
     rc = qp__workspace_read(job->workspace, change->path, &change->before, err);
   change->exists = !rc;
@@ -201,7 +202,7 @@ plan_edit(const struct qp__job *job, struct qp__file_change *change, struct qp_e
     rc = check_base(job, change, err);
   if (!rc) {
     change->count = count_matches(qp__buf_bytes(&change->before), old);
-    rc = check_edit(change->path, change->count, qp__job_boolean(job, "replace_all"), err);
+    rc = check_edit(change->path, change->count, qp__tool_job_boolean(job, "replace_all"), err);
   }
   if (!rc) {
     replace(&change->after, qp__buf_bytes(&change->before), old, new);
@@ -211,7 +212,7 @@ plan_edit(const struct qp__job *job, struct qp__file_change *change, struct qp_e
 }
 
 static enum qp_rc
-edit_file(struct qp__job *job, struct qp_err *err)
+edit_file(struct qp__tool_job *job, struct qp_err *err)
 {
   struct qp__file_change change;
   enum qp_rc rc;
@@ -221,8 +222,8 @@ edit_file(struct qp__job *job, struct qp_err *err)
   if (!rc)
     rc = qp__workspace_write(job->workspace, change.path, qp__buf_bytes(&change.after), NULL, err);
   if (!rc)
-    (void)qp__job_addf(job, "edited %s: %zu replacement%s", change.path, change.count,
-                       change.count == 1 ? "" : "s");
+    (void)qp__tool_job_addf(job, "edited %s: %zu replacement%s", change.path, change.count,
+                            change.count == 1 ? "" : "s");
   qp__file_change_release(&change);
   return rc;
 }
@@ -247,9 +248,9 @@ const struct qp__builtin qp__builtin_edit_file = {
 /* ---- delete_file ---- */
 
 static enum qp_rc
-find_file(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+find_file(const struct qp__tool_job *job, struct qp__file_change *change, struct qp_err *err)
 {
-  enum qp_rc rc = qp__job_path(job, "path", change->path, err);
+  enum qp_rc rc = qp__tool_job_path(job, "path", change->path, err);
 
   if (!rc && strcmp(change->path, ".") == 0)
     rc = qp__fail(err, QP_INVALID, "the workspace itself cannot be deleted");
@@ -257,7 +258,7 @@ find_file(const struct qp__job *job, struct qp__file_change *change, struct qp_e
 }
 
 static enum qp_rc
-plan_delete(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+plan_delete(const struct qp__tool_job *job, struct qp__file_change *change, struct qp_err *err)
 {
   enum qp_rc rc = find_file(job, change, err);
 
@@ -269,7 +270,7 @@ plan_delete(const struct qp__job *job, struct qp__file_change *change, struct qp
 }
 
 static enum qp_rc
-delete_file(struct qp__job *job, struct qp_err *err)
+delete_file(struct qp__tool_job *job, struct qp_err *err)
 {
   const struct qp__workspace *w = job->workspace;
   struct qp__file_change change;
@@ -286,7 +287,7 @@ delete_file(struct qp__job *job, struct qp_err *err)
       rc = qp__workspace_fail(done, "delete", change.path, err);
   }
   if (!rc)
-    (void)qp__job_addf(job, "deleted %s", change.path);
+    (void)qp__tool_job_addf(job, "deleted %s", change.path);
   qp__file_change_release(&change);
   return rc;
 }

@@ -45,9 +45,9 @@ static json_t *
 preview_change(const struct qp__tools *tools, const struct qp__builtin *builtin, json_t *arguments,
                size_t limit)
 {
-  struct qp__job job = { .builtin = builtin,
-                         .arguments = arguments,
-                         .workspace = &tools->workspace };
+  struct qp__tool_job job = { .builtin = builtin,
+                              .arguments = arguments,
+                              .workspace = &tools->workspace };
   struct qp__file_change *change = qp__alloc(sizeof(*change));
   struct qp_err err = { QP_OK, "" };
   json_t *object;

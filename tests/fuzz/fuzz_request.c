@@ -115,14 +115,14 @@ static void
 flatten(struct qp__buf *out, struct qp_bytes json)
 {
   const struct qp_message_info info = { .role = QP_ROLE_USER };
-  struct qp__pending pending;
+  struct qp__pending_calls pending;
 
   qp__dto_message(out, NULL, &info, json);
-  qp__pending_init(&pending);
-  qp__pending_see(&pending, json);
-  qp__pending_see(&pending, json);
-  qp__pending_emit(&pending, out, NULL);
-  qp__pending_release(&pending);
+  qp__pending_calls_init(&pending);
+  qp__pending_calls_see(&pending, json);
+  qp__pending_calls_see(&pending, json);
+  qp__pending_calls_emit(&pending, out, NULL);
+  qp__pending_calls_release(&pending);
 }
 
 /* A copy of its own size, so that a byte too far is seen. */

@@ -329,18 +329,18 @@ test_cut_text(void **state)
   (void)state;
   for (size_t n = 1; n < sizeof(text); n++) {
     const struct qp_message_info info = { .role = QP_ROLE_USER };
-    struct qp__pending pending;
+    struct qp__pending_calls pending;
     struct qp__buf out;
     char *copy = malloc(n);
 
     assert_non_null(copy);
     memcpy(copy, text, n);
     qp__buf_init(&out, BIG);
-    qp__pending_init(&pending);
+    qp__pending_calls_init(&pending);
     qp__dto_message(&out, NULL, &info, (struct qp_bytes){ copy, n });
-    qp__pending_see(&pending, (struct qp_bytes){ copy, n });
+    qp__pending_calls_see(&pending, (struct qp_bytes){ copy, n });
     assert_int_equal(out.rc, QP_OK);
-    qp__pending_release(&pending);
+    qp__pending_calls_release(&pending);
     qp__buf_release(&out);
     free(copy);
   }
@@ -379,18 +379,18 @@ test_calls_that_wait(void **state)
     "{\"tool_result\":{\"request_id\":\"a\"}}",
     "{\"tool_result\":{\"request_id\":\"nobody\"}}",
   };
-  struct qp__pending pending;
+  struct qp__pending_calls pending;
   struct qp__buf out;
 
   (void)state;
-  qp__pending_init(&pending);
+  qp__pending_calls_init(&pending);
   qp__buf_init(&out, BIG);
   for (size_t i = 0; i < COUNT(messages); i++)
-    qp__pending_see(&pending, bytes(messages[i]));
-  qp__pending_emit(&pending, &out, NULL);
+    qp__pending_calls_see(&pending, bytes(messages[i]));
+  qp__pending_calls_emit(&pending, &out, NULL);
   assert_string_equal(out.data, "[{\"id\":\"c\",\"approval_status\":\"Pending\"}]");
   qp__buf_release(&out);
-  qp__pending_release(&pending);
+  qp__pending_calls_release(&pending);
 }
 
 int

@@ -86,7 +86,7 @@ open_keys(struct rig *x)
   return keys;
 }
 
-static enum qp__verdict
+static enum qp__key_verdict
 check(struct qp__keys *keys, const char *text)
 {
   struct qp__caller caller = { "", "", QP__SCOPE_NONE };
@@ -97,7 +97,7 @@ check(struct qp__keys *keys, const char *text)
 /* The simulated clock goes on with every look at it, so the file is looked at again before long; it
  * may be another thread that does. */
 static void
-wait_for(struct qp__keys *keys, const char *text, enum qp__verdict wanted)
+wait_for(struct qp__keys *keys, const char *text, enum qp__key_verdict wanted)
 {
   for (int i = 0; i < 1000000 && check(keys, text) != wanted; i++)
     (void)sched_yield();

@@ -150,7 +150,7 @@ qp__key_hash(const char *key, uint8_t out[16])
   qp__content_hash(out, (struct qp_bytes){ key, strlen(key) });
 }
 
-struct qp__key *
+struct qp__request_key *
 qp__key_find(struct qp__events *e, const uint8_t hash[16])
 {
   QP_ASSERT_HELD(&e->lock);
@@ -171,8 +171,8 @@ take_key(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct qp__events *e = arg;
   struct qp__key_line found;
-  struct qp__key key = { .shown = true };
-  struct qp__key *old;
+  struct qp__request_key key = { .shown = true };
+  struct qp__request_key *old;
   enum qp_rc rc = line->text.data ? qp__key_decode(line->text, &found, NULL, err) : QP_INVALID;
 
   if (rc == QP_INVALID) /* a damaged line has no key */
@@ -328,11 +328,11 @@ qp__events_plan(struct qp_context *c, const struct qp_event *events, size_t coun
 
 /* Whether the key may be used. If its commit has failed, the error of the store is returned. */
 static enum qp_rc
-check_unused(struct qp_context *c, struct qp__events *e, const struct qp__key *key,
+check_unused(struct qp_context *c, struct qp__events *e, const struct qp__request_key *key,
              struct qp_err *err)
 {
   const struct qp_store *s = c->store;
-  const struct qp__key *old;
+  const struct qp__request_key *old;
   bool used;
   bool shown;
   enum qp_rc rc = QP_OK;
@@ -428,7 +428,7 @@ drop_keys(struct qp__events *e, uint32_t lowest)
 static void
 advance_key(struct qp__events *e, struct qp__events_plan *p)
 {
-  struct qp__key *key;
+  struct qp__request_key *key;
 
   QP_ASSERT(p->keys && e->key_count <= e->key_cap);
   qp__ring_advance(p->keys);
@@ -440,7 +440,7 @@ advance_key(struct qp__events *e, struct qp__events_plan *p)
   key = qp__key_find(e, p->key.hash);
   if (!key) {
     key = &e->list[e->key_count++];
-    *key = (struct qp__key){ .time = p->key.time };
+    *key = (struct qp__request_key){ .time = p->key.time };
     memcpy(key->hash, p->key.hash, sizeof(key->hash));
   } else if (p->key.time - key->time >= QP__KEY_AGE) { /* expired, and used again */
     key->shown = false;
@@ -470,7 +470,7 @@ void
 qp__events_publish(struct qp__events_plan *p)
 {
   struct qp__events *e = p->events;
-  struct qp__key *key;
+  struct qp__request_key *key;
 
   QP_ASSERT(p->events && (p->log || p->keys));
   qp__mutex_lock(&e->lock);

@@ -32,7 +32,7 @@
 #define QP__KEYS_LINES 500
 #define QP__KEY_AGE ((int64_t)24 * 60 * 60 * 1000)
 
-struct qp__key {
+struct qp__request_key {
   uint8_t hash[16];
   int64_t time;
   bool shown; /* the position below is published */
@@ -48,9 +48,9 @@ struct qp__events {
   bool keys_loaded;
   _Atomic uint64_t next; /* used by the writer only */
 
-  struct qp__mutex lock; /* guards the fields below, and the shown state of the logs */
-  uint64_t newest;       /* published; 0: none */
-  struct qp__key *list;  /* in the order of use */
+  struct qp__mutex lock;        /* guards the fields below, and the shown state of the logs */
+  uint64_t newest;              /* published; 0: none */
+  struct qp__request_key *list; /* in the order of use */
   size_t key_count;
   size_t key_cap;
 };
@@ -61,7 +61,7 @@ struct qp__events_plan {
   struct qp__ring_plan *log;  /* or NULL */
   struct qp__ring_plan *keys; /* or NULL */
   uint64_t first, last;       /* event numbers */
-  struct qp__key key;
+  struct qp__request_key key;
 };
 
 /* ---- with the write lock ---- */
@@ -97,7 +97,7 @@ enum qp_rc qp__events_load(struct qp_context *c, bool keys, struct qp__events **
 void qp__events_free(struct qp__events *e); /* NULL is allowed */
 void qp__key_hash(const char *key, uint8_t out[16]);
 /* The caller holds the lock. NULL: not found. */
-struct qp__key *qp__key_find(struct qp__events *e, const uint8_t hash[16]);
+struct qp__request_key *qp__key_find(struct qp__events *e, const uint8_t hash[16]);
 
 /* Asserts what holds for numbers, keys and rings; for the writer. */
 void qp__events_invariants(struct qp__events *e);

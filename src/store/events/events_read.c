@@ -158,10 +158,10 @@ qp_events_range(struct qp_context *context, struct qp_event_range *out, struct q
 
 /* Finds the line of a key. */
 static bool
-locate(struct qp_context *c, struct qp__events *e, const char *key, struct qp__key *out)
+locate(struct qp_context *c, struct qp__events *e, const char *key, struct qp__request_key *out)
 {
   const struct qp__os *os = c->store->os;
-  const struct qp__key *found;
+  const struct qp__request_key *found;
   uint8_t hash[16];
 
   qp__key_hash(key, hash);
@@ -174,8 +174,8 @@ locate(struct qp_context *c, struct qp__events *e, const char *key, struct qp__k
 }
 
 static enum qp_rc
-read_result(struct qp__events *e, const struct qp__key *at, const char *key, struct qp__buf *out,
-            struct qp_err *err)
+read_result(struct qp__events *e, const struct qp__request_key *at, const char *key,
+            struct qp__buf *out, struct qp_err *err)
 {
   char path[QP__CHUNK_PATH];
   struct qp__key_line line;
@@ -198,7 +198,7 @@ qp_idempotency_find(struct qp_context *context, const char *key, char **result, 
                     struct qp_err *err)
 {
   struct qp__events *e = NULL;
-  struct qp__key at = { .shown = false };
+  struct qp__request_key at = { .shown = false };
   struct qp__buf text;
   enum qp_rc rc = qp__key_check(key, err);
 

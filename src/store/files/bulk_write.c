@@ -136,11 +136,11 @@ plan_removal(void *arg, const char *path, struct qp_err *err)
 {
   struct qp__op op = { .kind = QP__OP_UNLINK, .path = path, .data = { "", 0 } };
 
-  return qp__plan_op(arg, &op, -1, 0, err);
+  return qp__replay_plan_op(arg, &op, -1, 0, err);
 }
 
 enum qp_rc
-qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *any,
+qp__guards_undo(const struct qp__os *os, int tmp, struct qp__replay_plan *plan, bool *any,
                 struct qp_err *err)
 {
   return qp__guards_each(os, tmp, plan_removal, plan, any, err);

@@ -21,7 +21,7 @@
 #include "base/buf.h"
 #include "os/os.h"
 
-struct qp__plan;
+struct qp__replay_plan;
 
 #define QP__GUARD_NAME_LEN 32
 #define QP__GUARD_PREFIX "guard-"
@@ -37,8 +37,8 @@ enum qp_rc qp__guards_each(const struct qp__os *os, int tmp, qp__guarded_fn *fn,
                            bool *any, struct qp_err *err);
 /* Plans rule (3), for every guard in tmp/. *any: there was a guard, so the result must be synced
  * before tmp/ is emptied. */
-enum qp_rc qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *any,
-                           struct qp_err *err);
+enum qp_rc qp__guards_undo(const struct qp__os *os, int tmp, struct qp__replay_plan *plan,
+                           bool *any, struct qp_err *err);
 
 /* Whether a guard in root/tmp names this message file: it is being written just now. */
 bool qp__guarded(const struct qp__os *os, int root, const char *file_name);

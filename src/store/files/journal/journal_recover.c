@@ -194,7 +194,7 @@ plan_frame(void *arg, const struct frame *frame, struct qp_err *err)
 
     if (op.kind != QP__OP_RENAME)
       at = frame->at + (uint64_t)(op.data.data - frame->body.data);
-    rc = qp__plan_op(arg, &op, frame->fd, at, err);
+    rc = qp__replay_plan_op(arg, &op, frame->fd, at, err);
   }
   if (rc == QP_CORRUPT)
     return qp__fail(err, rc,
@@ -275,7 +275,7 @@ struct replay {
   int dir;
   const struct number_list *list;
   uint64_t after;
-  struct qp__plan *plan;
+  struct qp__replay_plan *plan;
   struct qp__aside_list before; /* held when it began */
   struct qp__buf keys;          /* of the frames that are replayed, when something is held */
   const char *id;               /* of the context whose file is written */
@@ -383,7 +383,7 @@ static enum qp_rc
 hold_failed(struct replay *r, const struct qp__log *log, struct qp__aside_list *out,
             struct qp_err *err)
 {
-  const struct qp__aside_list *failed = qp__plan_failed(r->plan);
+  const struct qp__aside_list *failed = qp__replay_plan_failed(r->plan);
   char text[QP__ASIDE_TEXT];
   enum qp_rc rc = QP_OK;
 
@@ -426,7 +426,7 @@ keep_sources(void *arg, const struct frame *frame, struct qp_err *err)
 static enum qp_rc
 play_held(struct replay *r, const char *id, struct qp_err *failed, struct qp_err *err)
 {
-  struct qp__plan *plan = qp__plan_new(r->os, r->root, r->tmp, true, true);
+  struct qp__replay_plan *plan = qp__replay_plan_new(r->os, r->root, r->tmp, true, true);
   struct qp__segment file = { .fd = -1 };
   const struct qp__aside *h;
   enum qp_rc rc;
@@ -436,12 +436,12 @@ play_held(struct replay *r, const char *id, struct qp_err *failed, struct qp_err
     return qp__fail_nomem(err, "replaying the journal");
   rc = walk_held(r, id, plan_frame, plan, &file, err);
   if (!rc)
-    rc = qp__plan_run(plan, true, err);
-  h = rc ? NULL : qp__aside_find(qp__plan_failed(plan), id);
+    rc = qp__replay_plan_run(plan, true, err);
+  h = rc ? NULL : qp__aside_find(qp__replay_plan_failed(plan), id);
   if (h)
     *failed = h->cause;
   qp__segment_close(r->os, &file);
-  qp__plan_free(plan);
+  qp__replay_plan_free(plan);
   return rc;
 }
 
@@ -459,7 +459,7 @@ play_all_held(struct replay *r, struct qp_err *err)
 
     rc = play_held(r, r->before.v[i].id, &failed, err);
     if (!rc && failed.rc)
-      rc = qp__plan_give_up(r->plan, r->before.v[i].id, &failed, err);
+      rc = qp__replay_plan_give_up(r->plan, r->before.v[i].id, &failed, err);
   }
   return rc;
 }
@@ -478,7 +478,7 @@ replay(struct replay *r, const struct qp__log *log, struct qp__recovery *out, bo
   if (!rc)
     rc = walk_frames(r, plan_frame, r->plan, open, &walk, err);
   if (!rc && (walk.replayed || undone))
-    rc = qp__plan_run(r->plan, true, err);
+    rc = qp__replay_plan_run(r->plan, true, err);
   for (size_t i = 0; i < walk.open_count; i++)
     qp__segment_close(r->os, &open[i]);
   if (!rc)
@@ -572,10 +572,10 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
   if (rc)
     return rc;
   qp__buf_init(&r.keys, FRAME_MAX);
-  r.plan = qp__plan_new(os, root, tmp, out->in_place, !out->in_place || out->again);
+  r.plan = qp__replay_plan_new(os, root, tmp, out->in_place, !out->in_place || out->again);
   rc = r.plan ? recover(&r, segment_bytes, log, out, err)
               : qp__fail_nomem(err, "replaying the journal");
-  qp__plan_free(r.plan);
+  qp__replay_plan_free(r.plan);
   qp__aside_release(&r.before);
   qp__buf_release(&r.keys);
   return rc;

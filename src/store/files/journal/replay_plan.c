@@ -27,7 +27,7 @@ hash_name(const struct qp__node *dir, const char *name)
 }
 
 struct qp__node *
-qp__node_known(const struct qp__plan *p, const struct qp__node *dir, const char *name)
+qp__node_known(const struct qp__replay_plan *p, const struct qp__node *dir, const char *name)
 {
   struct qp__node *n = p->table[hash_name(dir, name) & (p->table_size - 1)];
 
@@ -37,7 +37,7 @@ qp__node_known(const struct qp__plan *p, const struct qp__node *dir, const char 
 }
 
 static bool
-grow_table(struct qp__plan *p)
+grow_table(struct qp__replay_plan *p)
 {
   size_t size = p->table_size * 2;
   struct qp__node **table = qp__alloc0(size, sizeof(struct qp__node *));
@@ -60,7 +60,7 @@ grow_table(struct qp__plan *p)
 }
 
 static void
-link_node(struct qp__plan *p, struct qp__node *dir, struct qp__node *n)
+link_node(struct qp__replay_plan *p, struct qp__node *dir, struct qp__node *n)
 {
   size_t at = hash_name(dir, n->name) & (p->table_size - 1);
 
@@ -71,7 +71,7 @@ link_node(struct qp__plan *p, struct qp__node *dir, struct qp__node *n)
 }
 
 static void
-unlink_node(struct qp__plan *p, struct qp__node *n)
+unlink_node(struct qp__replay_plan *p, struct qp__node *n)
 {
   struct qp__node **at = &p->table[hash_name(n->parent, n->name) & (p->table_size - 1)];
 
@@ -83,7 +83,7 @@ unlink_node(struct qp__plan *p, struct qp__node *n)
 
 /* NULL: no memory. */
 static struct qp__node *
-new_node(struct qp__plan *p, struct qp__node *dir, const char *name)
+new_node(struct qp__replay_plan *p, struct qp__node *dir, const char *name)
 {
   size_t len = strlen(name) + 1;
   struct qp__node *n;
@@ -100,11 +100,11 @@ new_node(struct qp__plan *p, struct qp__node *dir, const char *name)
   return n;
 }
 
-static void free_node(struct qp__plan *p, struct qp__node *n);
+static void free_node(struct qp__replay_plan *p, struct qp__node *n);
 
 /* Makes it a name without a file. */
 static void
-clear_node(struct qp__plan *p, struct qp__node *n)
+clear_node(struct qp__replay_plan *p, struct qp__node *n)
 {
   while (n->first)
     free_node(p, n->first);
@@ -121,7 +121,7 @@ clear_node(struct qp__plan *p, struct qp__node *n)
 
 /* The depth of the recursion is that of the tree, which a path bounds. */
 static void
-free_node(struct qp__plan *p, struct qp__node *n)
+free_node(struct qp__replay_plan *p, struct qp__node *n)
 {
   clear_node(p, n);
   if (n->parent)
@@ -163,7 +163,7 @@ qp__node_is_temp(const struct qp__node *n)
 /* ---- the plan ---- */
 
 static int
-start(struct qp__plan *p)
+start(struct qp__replay_plan *p)
 {
   p->top = new_node(p, NULL, "");
   if (!p->top)
@@ -174,7 +174,7 @@ start(struct qp__plan *p)
 }
 
 static void
-forget(struct qp__plan *p)
+forget(struct qp__replay_plan *p)
 {
   for (size_t i = 0; i < p->move_count; i++) {
     qp__free(p->moves[i].from);
@@ -186,10 +186,10 @@ forget(struct qp__plan *p)
   p->top = NULL;
 }
 
-struct qp__plan *
-qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place, bool hard)
+struct qp__replay_plan *
+qp__replay_plan_new(const struct qp__os *os, int root, int tmp, bool in_place, bool hard)
 {
-  struct qp__plan *p = qp__alloc0(1, sizeof(*p));
+  struct qp__replay_plan *p = qp__alloc0(1, sizeof(*p));
 
   if (!p)
     return NULL;
@@ -201,14 +201,14 @@ qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place, bool har
   p->table_size = TABLE_MIN;
   p->table = qp__alloc0(p->table_size, sizeof(struct qp__node *));
   if (!p->table || start(p)) {
-    qp__plan_free(p);
+    qp__replay_plan_free(p);
     return NULL;
   }
   return p;
 }
 
 void
-qp__plan_free(struct qp__plan *p)
+qp__replay_plan_free(struct qp__replay_plan *p)
 {
   if (!p)
     return;
@@ -233,7 +233,7 @@ type_of(const struct stat *st)
 
 /* The node of a name in a directory; its type may be QP__NODE_NONE. */
 static int
-get_child(struct qp__plan *p, struct qp__node *dir, const char *name, struct qp__node **out)
+get_child(struct qp__replay_plan *p, struct qp__node *dir, const char *name, struct qp__node **out)
 {
   struct qp__node *n = qp__node_known(p, dir, name);
   char path[QP__PATH_MAX];
@@ -264,11 +264,11 @@ get_child(struct qp__plan *p, struct qp__node *dir, const char *name, struct qp_
   return n->base ? 0 : -ENOMEM;
 }
 
-static int evict(struct qp__plan *p, struct qp__node *n);
+static int evict(struct qp__replay_plan *p, struct qp__node *n);
 
 /* Creates the directory, unless it exists. Anything else in its place is moved to lost/. */
 static int
-become_dir(struct qp__plan *p, struct qp__node **n)
+become_dir(struct qp__replay_plan *p, struct qp__node **n)
 {
   struct qp__node *dir = (*n)->parent;
   char name[QP__PATH_MAX];
@@ -292,7 +292,8 @@ become_dir(struct qp__plan *p, struct qp__node **n)
 /* The directory of the last component of `path`. Without `make` *dir is NULL if it does not
  * exist. */
 static int
-find_dir(struct qp__plan *p, const char *path, bool make, struct qp__node **dir, const char **name)
+find_dir(struct qp__replay_plan *p, const char *path, bool make, struct qp__node **dir,
+         const char **name)
 {
   struct qp__node *at = p->top;
   char part[QP__PATH_MAX];
@@ -326,7 +327,7 @@ find_dir(struct qp__plan *p, const char *path, bool make, struct qp__node **dir,
 
 /* *out is NULL if nothing exists at the path. */
 static int
-find_node(struct qp__plan *p, const char *path, struct qp__node **out)
+find_node(struct qp__replay_plan *p, const char *path, struct qp__node **out)
 {
   struct qp__node *dir;
   const char *name;
@@ -344,9 +345,9 @@ find_node(struct qp__plan *p, const char *path, struct qp__node **out)
 /* ---- moving ---- */
 
 static int
-note_move(struct qp__plan *p, const char *from, const char *to, size_t before)
+note_move(struct qp__replay_plan *p, const char *from, const char *to, size_t before)
 {
-  struct qp__plan_move *m;
+  struct qp__replay_plan_move *m;
 
   if (!qp__vec_reserve(p->moves, p->move_count, p->move_cap, 1))
     return -ENOMEM;
@@ -374,7 +375,7 @@ is_above(const struct qp__node *a, const struct qp__node *n)
 
 /* Moves a node to another place; what was there is removed. */
 static int
-move_node(struct qp__plan *p, struct qp__node *n, struct qp__node *dir, const char *name)
+move_node(struct qp__replay_plan *p, struct qp__node *n, struct qp__node *dir, const char *name)
 {
   char from[QP__PATH_MAX];
   char to[QP__PATH_MAX];
@@ -423,7 +424,7 @@ move_node(struct qp__plan *p, struct qp__node *n, struct qp__node *dir, const ch
 /* Frees a name: moves something that quipu did not create to lost/, where its owner finds it. One
  * foreign file must not prevent opening a whole store. */
 static int
-evict(struct qp__plan *p, struct qp__node *n)
+evict(struct qp__replay_plan *p, struct qp__node *n)
 {
   char name[QP__PATH_MAX];
   struct qp__node *lost;
@@ -471,7 +472,7 @@ needs_disk(const struct qp__node *n)
 /* The node for a file at `path`. A directory in its place is moved away, and with `others` also
  * what is neither a file nor a directory. */
 static int
-get_file(struct qp__plan *p, const char *path, bool others, struct qp__node **out)
+get_file(struct qp__replay_plan *p, const char *path, bool others, struct qp__node **out)
 {
   struct qp__node *dir;
   const char *name;
@@ -486,7 +487,7 @@ get_file(struct qp__plan *p, const char *path, bool others, struct qp__node **ou
 }
 
 static int
-plan_put(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *data)
+plan_put(struct qp__replay_plan *p, const struct qp__op *op, const struct qp__piece *data)
 {
   struct qp__node *n;
   int rc = get_file(p, op->path, false, &n);
@@ -503,7 +504,7 @@ plan_put(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *da
 }
 
 static int
-plan_append(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *data)
+plan_append(struct qp__replay_plan *p, const struct qp__op *op, const struct qp__piece *data)
 {
   struct qp__node *n;
   int rc = get_file(p, op->path, true, &n);
@@ -520,7 +521,7 @@ plan_append(struct qp__plan *p, const struct qp__op *op, const struct qp__piece 
 
 /* Moves away what is at the new path of a RENAME, as its flags say. */
 static int
-clear_target(struct qp__plan *p, const struct qp__op *op)
+clear_target(struct qp__replay_plan *p, const struct qp__op *op)
 {
   const char *base = strrchr(op->path, '/');
   char aside[QP__PATH_MAX];
@@ -550,7 +551,7 @@ clear_target(struct qp__plan *p, const struct qp__op *op)
 
 /* *wait: the plan so far must be executed first, and then this again. */
 static int
-plan_rename(struct qp__plan *p, const struct qp__op *op, bool *wait)
+plan_rename(struct qp__replay_plan *p, const struct qp__op *op, bool *wait)
 {
   struct qp__node *from;
   struct qp__node *dir;
@@ -574,7 +575,8 @@ plan_rename(struct qp__plan *p, const struct qp__op *op, bool *wait)
 }
 
 static int
-plan_one(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *data, bool *wait)
+plan_one(struct qp__replay_plan *p, const struct qp__op *op, const struct qp__piece *data,
+         bool *wait)
 {
   struct qp__node *dir;
   struct qp__node *n;
@@ -607,20 +609,21 @@ plan_one(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *da
 /* ---- contexts that fail ---- */
 
 const struct qp__aside_list *
-qp__plan_failed(const struct qp__plan *p)
+qp__replay_plan_failed(const struct qp__replay_plan *p)
 {
   return &p->failed;
 }
 
 enum qp_rc
-qp__plan_give_up(struct qp__plan *p, const char *id, const struct qp_err *cause, struct qp_err *err)
+qp__replay_plan_give_up(struct qp__replay_plan *p, const char *id, const struct qp_err *cause,
+                        struct qp_err *err)
 {
   return qp__aside_note(&p->failed, id, cause) ? QP_OK
                                                : qp__fail_nomem(err, "replaying the journal");
 }
 
 bool
-qp__plan_has_failed(const struct qp__plan *p, const char *path)
+qp__replay_plan_has_failed(const struct qp__replay_plan *p, const char *path)
 {
   char id[QP__ASIDE_ID_LEN];
 
@@ -628,7 +631,7 @@ qp__plan_has_failed(const struct qp__plan *p, const char *path)
 }
 
 enum qp_rc
-qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err)
+qp__replay_plan_fail(struct qp__replay_plan *p, const char *path, int sys, struct qp_err *err)
 {
   char id[QP__ASIDE_ID_LEN];
   struct qp_err cause;
@@ -645,7 +648,7 @@ qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err)
 
 /* An operation of a context that has failed: the file in tmp/ that it needs must stay there. */
 static int
-keep_source(struct qp__plan *p, const struct qp__op *op)
+keep_source(struct qp__replay_plan *p, const struct qp__op *op)
 {
   const char *name = op->path + 4;
 
@@ -655,14 +658,15 @@ keep_source(struct qp__plan *p, const struct qp__op *op)
 }
 
 static bool
-is_of_failed(const struct qp__plan *p, const struct qp__op *op)
+is_of_failed(const struct qp__replay_plan *p, const struct qp__op *op)
 {
-  return qp__plan_has_failed(p, op->path) ||
-         (op->kind == QP__OP_RENAME && qp__plan_has_failed(p, op->data.data));
+  return qp__replay_plan_has_failed(p, op->path) ||
+         (op->kind == QP__OP_RENAME && qp__replay_plan_has_failed(p, op->data.data));
 }
 
 enum qp_rc
-qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at, struct qp_err *err)
+qp__replay_plan_op(struct qp__replay_plan *p, const struct qp__op *op, int fd, uint64_t at,
+                   struct qp_err *err)
 {
   struct qp__piece data = { fd, at, op->data.len, op->offset, (op->flags & QP__OP_CUT) != 0 };
   char id[QP__ASIDE_ID_LEN];
@@ -676,7 +680,7 @@ qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at, st
   }
   sys = plan_one(p, op, &data, &wait);
   if (!sys && wait) {
-    rc = qp__plan_run(p, false, err);
+    rc = qp__replay_plan_run(p, false, err);
     forget(p);
     if (rc)
       return rc;
@@ -685,9 +689,9 @@ qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at, st
       sys = plan_one(p, op, &data, &wait);
   }
   if (sys && !qp__aside_id_of(op->path, id) && op->kind == QP__OP_RENAME)
-    rc = qp__plan_fail(p, op->data.data, sys, err);
+    rc = qp__replay_plan_fail(p, op->data.data, sys, err);
   else
-    rc = qp__plan_fail(p, op->path, sys, err);
+    rc = qp__replay_plan_fail(p, op->path, sys, err);
   if (!rc && sys)
     sys = keep_source(p, op);
   return rc || sys != -ENOMEM ? rc : qp__fail_nomem(err, "replaying the journal");

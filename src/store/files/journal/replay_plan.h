@@ -21,8 +21,8 @@
  * This order may be interrupted anywhere: a plan that is made again from the present state leads to
  * the same result, for commits that follow the rule of files_build.c. A file or directory that was
  * changed and then moves away with a content that is only on the disk is not moved before those
- * changes are on the disk: at such a rename qp__plan_op executes the plan so far. (The store makes
- * no such rename; but another order of commits must not lose data.) */
+ * changes are on the disk: at such a rename qp__replay_plan_op executes the plan so far. (The store
+ * makes no such rename; but another order of commits must not lose data.) */
 #ifndef QP_STORE_FILES_JOURNAL_REPLAY_PLAN_H
 #define QP_STORE_FILES_JOURNAL_REPLAY_PLAN_H
 
@@ -33,27 +33,28 @@
 #include "store/files/journal/file_op.h"
 #include "store/files/journal/held_commits.h"
 
-struct qp__plan;
+struct qp__replay_plan;
 
 /* `in_place`: in a running store. Then files are never changed in place, because they may be read,
  * and files of others in tmp/ stay. `hard`: a disk error in the files of one context counts as a
  * failure of that context alone. NULL: out of memory. */
-struct qp__plan *qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place, bool hard);
-void qp__plan_free(struct qp__plan *p); /* NULL is allowed */
+struct qp__replay_plan *qp__replay_plan_new(const struct qp__os *os, int root, int tmp,
+                                            bool in_place, bool hard);
+void qp__replay_plan_free(struct qp__replay_plan *p); /* NULL is allowed */
 
 /* The next operation. The bytes of op->data are also at `at` of the file `fd`, from where they are
  * read when the plan is carried out. */
-enum qp_rc qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at,
-                       struct qp_err *err);
+enum qp_rc qp__replay_plan_op(struct qp__replay_plan *p, const struct qp__op *op, int fd,
+                              uint64_t at, struct qp_err *err);
 
 /* Executes the plan so far. `last`: this is the end, and the files in tmp/ are not needed any more.
  * After a failure it cannot be used again, but a new one can be made. A failure
  * of one context alone does not end it: the rest of what is planned for that context is omitted. */
-enum qp_rc qp__plan_run(struct qp__plan *p, bool last, struct qp_err *err);
+enum qp_rc qp__replay_plan_run(struct qp__replay_plan *p, bool last, struct qp_err *err);
 /* Leaves out a context from now on. */
-enum qp_rc qp__plan_give_up(struct qp__plan *p, const char *id, const struct qp_err *cause,
-                            struct qp_err *err);
+enum qp_rc qp__replay_plan_give_up(struct qp__replay_plan *p, const char *id,
+                                   const struct qp_err *cause, struct qp_err *err);
 /* The contexts that were left out so far, and why; the plan's. */
-const struct qp__aside_list *qp__plan_failed(const struct qp__plan *p);
+const struct qp__aside_list *qp__replay_plan_failed(const struct qp__replay_plan *p);
 
 #endif

@@ -37,14 +37,14 @@ struct qp__node {
 };
 
 /* A rename that the disk needs. */
-struct qp__plan_move {
+struct qp__replay_plan_move {
   char *from;
   char *to;
   size_t before; /* the previous move of the same item, plus 1; 0: none */
   bool needed;   /* a mark of replay_run.c */
 };
 
-struct qp__plan {
+struct qp__replay_plan {
   const struct qp__os *os;
   int root;
   int tmp;
@@ -54,7 +54,7 @@ struct qp__plan {
   struct qp__node **table;
   size_t table_size;
   size_t node_count;
-  struct qp__plan_move *moves;
+  struct qp__replay_plan_move *moves;
   size_t move_count;
   size_t move_cap;
   const char **sources; /* of the moves that are needed, sorted, while they are carried out */
@@ -67,14 +67,15 @@ struct qp__plan {
 /* Writes the path of a node now; false: it is too long. "" for the data directory. */
 bool qp__node_path(const struct qp__node *n, char out[QP__PATH_MAX]);
 /* The child of a directory that the plan knows, or NULL. */
-struct qp__node *qp__node_known(const struct qp__plan *p, const struct qp__node *dir,
+struct qp__node *qp__node_known(const struct qp__replay_plan *p, const struct qp__node *dir,
                                 const char *name);
 /* Whether it is in tmp/, or tmp/ itself. */
 bool qp__node_is_temp(const struct qp__node *n);
 
 /* Handles a failure at a path. QP_OK: it concerns one context alone and was noted. */
-enum qp_rc qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err);
+enum qp_rc qp__replay_plan_fail(struct qp__replay_plan *p, const char *path, int sys,
+                                struct qp_err *err);
 /* Whether a path is in a context that has failed. */
-bool qp__plan_has_failed(const struct qp__plan *p, const char *path);
+bool qp__replay_plan_has_failed(const struct qp__replay_plan *p, const char *path);
 
 #endif

@@ -15,7 +15,7 @@
 #define TEMP_NAME_LEN 32
 
 struct run {
-  struct qp__plan *plan;
+  struct qp__replay_plan *plan;
   bool last;  /* the files in tmp/ are not needed any more */
   bool early; /* nothing has moved yet */
   bool shrunk;
@@ -27,7 +27,7 @@ struct run {
 
 /* Whether something that moves is at this path, above it or below it. */
 static bool
-is_moving(const struct qp__plan *p, const char *path)
+is_moving(const struct qp__replay_plan *p, const char *path)
 {
   size_t len = strlen(path);
   char part[QP__PATH_MAX];
@@ -57,7 +57,7 @@ is_moving(const struct qp__plan *p, const char *path)
 
 /* Collects the sources of the moves that are needed. */
 static void
-sort_sources(struct qp__plan *p)
+sort_sources(struct qp__replay_plan *p)
 {
   p->source_count = 0;
   for (size_t i = 0; i < p->move_count; i++)
@@ -67,14 +67,14 @@ sort_sources(struct qp__plan *p)
 }
 
 static void
-need_move(struct qp__plan *p, size_t move)
+need_move(struct qp__replay_plan *p, size_t move)
 {
   for (; move && !p->moves[move - 1].needed; move = p->moves[move - 1].before)
     p->moves[move - 1].needed = true;
 }
 
 static void
-need_moves_of(struct qp__plan *p, const struct qp__node *n, bool last)
+need_moves_of(struct qp__replay_plan *p, const struct qp__node *n, bool last)
 {
   if (last && qp__node_is_temp(n))
     return;
@@ -86,7 +86,7 @@ need_moves_of(struct qp__plan *p, const struct qp__node *n, bool last)
 /* Only items that exist at the end must move; all others are removed where they are. But a
  * directory that does not exist at the end moves too if something is later moved out of it. */
 static int
-choose_moves(struct qp__plan *p, bool last)
+choose_moves(struct qp__replay_plan *p, bool last)
 {
   bool more = true;
 
@@ -109,7 +109,7 @@ choose_moves(struct qp__plan *p, bool last)
 /* ---- removing ---- */
 
 static void
-temp_name(struct qp__plan *p, char out[TEMP_NAME_LEN])
+temp_name(struct qp__replay_plan *p, char out[TEMP_NAME_LEN])
 {
   (void)snprintf(out, TEMP_NAME_LEN, "replay-%llu", (unsigned long long)p->next_name++);
 }
@@ -117,7 +117,7 @@ temp_name(struct qp__plan *p, char out[TEMP_NAME_LEN])
 /* Removes a path from the disk. A directory is first moved to tmp/, so that readers never see
  * a part of it; if that fails, it is removed in place. */
 static int
-remove_at(struct qp__plan *p, const char *path)
+remove_at(struct qp__replay_plan *p, const char *path)
 {
   char temp[TEMP_NAME_LEN];
   struct stat st;
@@ -172,7 +172,7 @@ remove_extra(void *arg, const char *name, unsigned char type)
 static int
 remove_extras(struct run *r, const struct qp__node *n, const char *path)
 {
-  struct qp__plan *p = r->plan;
+  struct qp__replay_plan *p = r->plan;
   struct extras x = { r, n, path, true };
   struct stat st;
   int rc = p->os->fstatat(p->os->self, p->root, path, &st);
@@ -192,7 +192,7 @@ remove_extras(struct run *r, const struct qp__node *n, const char *path)
 static int
 remove_directory(struct run *r, const char *path)
 {
-  struct qp__plan *p = r->plan;
+  struct qp__replay_plan *p = r->plan;
   struct stat st;
   int rc = p->os->fstatat(p->os->self, p->root, path, &st);
 
@@ -217,7 +217,7 @@ remove_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
       continue;
     if (!qp__node_path(n, path)) {
       sys = -ENAMETOOLONG;
-    } else if (qp__plan_has_failed(r->plan, path)) {
+    } else if (qp__replay_plan_has_failed(r->plan, path)) {
       continue;
     } else if (n->type == QP__NODE_NONE) {
       if (n->touched && !(r->early && is_moving(r->plan, path)))
@@ -227,7 +227,7 @@ remove_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
     } else if (!n->base && n->type == QP__NODE_FILE && n->has_content) {
       sys = remove_directory(r, path);
     }
-    rc = qp__plan_fail(r->plan, path, sys, err);
+    rc = qp__replay_plan_fail(r->plan, path, sys, err);
     if (!rc && !sys && n->type == QP__NODE_DIR && !(r->early && n->move))
       rc = remove_in(r, n, err);
   }
@@ -237,7 +237,7 @@ remove_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
 static int
 remove_temp(void *arg, const char *name, unsigned char type)
 {
-  struct qp__plan *p = arg;
+  struct qp__replay_plan *p = arg;
   char path[QP__PATH_MAX];
 
   (void)type;
@@ -254,7 +254,7 @@ remove_temp(void *arg, const char *name, unsigned char type)
 /* ---- moving ---- */
 
 static int
-carry_out_move(struct qp__plan *p, const struct qp__plan_move *m)
+carry_out_move(struct qp__replay_plan *p, const struct qp__replay_plan_move *m)
 {
   struct stat from;
   struct stat to;
@@ -277,14 +277,14 @@ carry_out_move(struct qp__plan *p, const struct qp__plan_move *m)
 }
 
 static enum qp_rc
-try_move(struct qp__plan *p, const struct qp__plan_move *m, struct qp_err *err)
+try_move(struct qp__replay_plan *p, const struct qp__replay_plan_move *m, struct qp_err *err)
 {
   char id[QP__ASIDE_ID_LEN];
 
-  if (qp__plan_has_failed(p, m->from) || qp__plan_has_failed(p, m->to))
+  if (qp__replay_plan_has_failed(p, m->from) || qp__replay_plan_has_failed(p, m->to))
     return QP_OK;
-  return qp__plan_fail(p, qp__aside_id_of(m->from, id) ? m->from : m->to, carry_out_move(p, m),
-                       err);
+  return qp__replay_plan_fail(p, qp__aside_id_of(m->from, id) ? m->from : m->to,
+                              carry_out_move(p, m), err);
 }
 
 /* ---- writing ---- */
@@ -337,7 +337,7 @@ make_content(struct run *r, const struct qp__node *n)
 static bool
 has_content(struct run *r, const char *path)
 {
-  struct qp__plan *p = r->plan;
+  struct qp__replay_plan *p = r->plan;
   struct stat st;
 
   qp__buf_reset(&r->found);
@@ -350,7 +350,7 @@ has_content(struct run *r, const char *path)
 static int
 write_in_place(struct run *r, const char *path)
 {
-  struct qp__plan *p = r->plan;
+  struct qp__replay_plan *p = r->plan;
   int fd = qp__open(p->os, p->root, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
   int rc = fd < 0 ? fd : qp__write_at(p->os, fd, r->content.data, r->content.len, 0);
 
@@ -366,7 +366,7 @@ write_in_place(struct run *r, const char *path)
 static int
 write_whole(struct run *r, const struct qp__node *n, const char *path)
 {
-  struct qp__plan *p = r->plan;
+  struct qp__replay_plan *p = r->plan;
   char temp[TEMP_NAME_LEN];
   int rc = make_content(r, n);
 
@@ -392,7 +392,7 @@ write_whole(struct run *r, const struct qp__node *n, const char *path)
 static int
 write_pieces(struct run *r, const struct qp__node *n, const char *path)
 {
-  struct qp__plan *p = r->plan;
+  struct qp__replay_plan *p = r->plan;
   int fd = qp__open(p->os, p->root, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
   int rc = fd < 0 ? fd : 0;
 
@@ -428,7 +428,7 @@ write_node(struct run *r, const struct qp__node *n, const char *path)
 static bool
 will_shrink(struct run *r, const struct qp__node *n, const char *path)
 {
-  struct qp__plan *p = r->plan;
+  struct qp__replay_plan *p = r->plan;
   struct stat st;
 
   return n->type == QP__NODE_FILE && n->has_content && !make_content(r, n) &&
@@ -444,7 +444,7 @@ shrink_in(struct run *r, const struct qp__node *dir)
     char path[QP__PATH_MAX];
 
     if ((r->last && qp__node_is_temp(n)) || !qp__node_path(n, path) ||
-        qp__plan_has_failed(r->plan, path))
+        qp__replay_plan_has_failed(r->plan, path))
       continue;
     if (will_shrink(r, n, path))
       (void)write_in_place(r, path);
@@ -465,7 +465,7 @@ write_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
     if (r->last && qp__node_is_temp(n))
       continue;
     sys = qp__node_path(n, path) ? 0 : -ENAMETOOLONG;
-    if (qp__plan_has_failed(r->plan, path))
+    if (qp__replay_plan_has_failed(r->plan, path))
       continue;
     if (!sys)
       sys = write_node(r, n, path);
@@ -474,7 +474,7 @@ write_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
       shrink_in(r, r->plan->top);
       sys = write_node(r, n, path);
     }
-    rc = qp__plan_fail(r->plan, path, sys, err);
+    rc = qp__replay_plan_fail(r->plan, path, sys, err);
     if (!rc && !sys && n->type == QP__NODE_DIR)
       rc = write_in(r, n, err);
   }
@@ -486,11 +486,12 @@ write_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
 static enum qp_rc
 carry_out(struct run *r, struct qp_err *err)
 {
-  struct qp__plan *p = r->plan;
+  struct qp__replay_plan *p = r->plan;
   enum qp_rc rc;
 
   if (r->last && !p->in_place)
-    rc = qp__plan_fail(p, "tmp", p->os->listdir(p->os->self, p->tmp, ".", remove_temp, p), err);
+    rc = qp__replay_plan_fail(p, "tmp", p->os->listdir(p->os->self, p->tmp, ".", remove_temp, p),
+                              err);
   else
     rc = QP_OK;
   r->early = p->source_count > 0;
@@ -506,14 +507,14 @@ carry_out(struct run *r, struct qp_err *err)
 }
 
 enum qp_rc
-qp__plan_run(struct qp__plan *p, bool last, struct qp_err *err)
+qp__replay_plan_run(struct qp__replay_plan *p, bool last, struct qp_err *err)
 {
   struct run r = { .plan = p, .last = last };
   enum qp_rc rc;
 
   qp__buf_init(&r.content, CONTENT_MAX);
   qp__buf_init(&r.found, CONTENT_MAX);
-  rc = qp__plan_fail(p, "tmp", choose_moves(p, last), err);
+  rc = qp__replay_plan_fail(p, "tmp", choose_moves(p, last), err);
   if (!rc)
     rc = carry_out(&r, err);
   qp__free(p->sources);

@@ -51,7 +51,7 @@ struct qp__pack_cache {
   uint64_t next_number;
   struct pack *packs[PACKS_MAX]; /* NULL: free */
   struct slot frames[FRAMES_MAX];
-  struct qp__decoder *decoders;
+  struct qp__pack_decoder *decoders;
   unsigned decoder_count;
 };
 
@@ -216,7 +216,7 @@ qp__pack_cache_free(struct qp__pack_cache *c)
     return;
   qp__pack_cache_drop(c, "");
   while (c->decoders) {
-    struct qp__decoder *d = c->decoders;
+    struct qp__pack_decoder *d = c->decoders;
 
     c->decoders = d->next;
     qp__decoder_free(d);
@@ -269,10 +269,10 @@ keep_frame(struct qp__pack_cache *c, const struct pack *p, uint64_t offset, stru
   qp__blob_unref(out);
 }
 
-static struct qp__decoder *
+static struct qp__pack_decoder *
 take_decoder(struct qp__pack_cache *c)
 {
-  struct qp__decoder *d;
+  struct qp__pack_decoder *d;
 
   qp__mutex_lock(&c->lock);
   d = c->decoders;
@@ -285,7 +285,7 @@ take_decoder(struct qp__pack_cache *c)
 }
 
 static void
-give_decoder(struct qp__pack_cache *c, struct qp__decoder *d)
+give_decoder(struct qp__pack_cache *c, struct qp__pack_decoder *d)
 {
   if (d->in.cap > IN_KEPT_MAX)
     qp__buf_release(&d->in);
@@ -342,7 +342,7 @@ load_frame(struct qp__pack_cache *c, struct pack *p, const char *dict_path, uint
            size_t limit, struct qp__blob **out, struct qp_err *err)
 {
   struct qp__pack_file file = { c->os, p->fd, p->path };
-  struct qp__decoder *d = take_decoder(c);
+  struct qp__pack_decoder *d = take_decoder(c);
   const ZSTD_DDict *dict = NULL;
   struct qp__frame_place place;
   struct qp__blob *b = NULL;

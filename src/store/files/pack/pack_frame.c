@@ -18,10 +18,10 @@
 #define CHECKSUM_FLAG 4
 #define IN_LIMIT (QP__FRAME_MAX + QP__FRAME_MAX / 128 + QP__PACK_HEADER_MAX + READ_FIRST)
 
-struct qp__decoder *
+struct qp__pack_decoder *
 qp__decoder_new(void)
 {
-  struct qp__decoder *d = qp__alloc0(1, sizeof(*d));
+  struct qp__pack_decoder *d = qp__alloc0(1, sizeof(*d));
 
   if (!d)
     return NULL;
@@ -34,7 +34,7 @@ qp__decoder_new(void)
 }
 
 void
-qp__decoder_free(struct qp__decoder *d)
+qp__decoder_free(struct qp__pack_decoder *d)
 {
   if (!d)
     return;
@@ -85,8 +85,8 @@ fail_frame(const struct qp__pack_file *file, uint64_t offset, const char *why, s
 
 /* Makes `want` bytes from `offset` on available in d->in, or all up to the end of the file. */
 static enum qp_rc
-read_more(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offset, size_t want,
-          struct qp_err *err)
+read_more(const struct qp__pack_file *file, struct qp__pack_decoder *d, uint64_t offset,
+          size_t want, struct qp_err *err)
 {
   struct qp__buf *in = &d->in;
   ssize_t got;
@@ -110,7 +110,7 @@ read_more(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offs
 
 /* *frame_at: the offset of the zstd frame in d->in. */
 static enum qp_rc
-skip_header(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offset,
+skip_header(const struct qp__pack_file *file, struct qp__pack_decoder *d, uint64_t offset,
             size_t *frame_at, struct qp_err *err)
 {
   size_t len;
@@ -126,7 +126,7 @@ skip_header(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t of
 }
 
 enum qp_rc
-qp__frame_find(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offset,
+qp__frame_find(const struct qp__pack_file *file, struct qp__pack_decoder *d, uint64_t offset,
                size_t limit, struct qp__frame_place *out, struct qp_err *err)
 {
   unsigned long long content;
@@ -177,7 +177,7 @@ qp__frame_find(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t
 /* ---- decoding ---- */
 
 enum qp_rc
-qp__frame_decode(const struct qp__pack_file *file, struct qp__decoder *d,
+qp__frame_decode(const struct qp__pack_file *file, struct qp__pack_decoder *d,
                  const struct qp__frame_place *place, const ZSTD_DDict *dict, char *out,
                  struct qp_err *err)
 {

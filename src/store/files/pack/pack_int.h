@@ -29,14 +29,14 @@
 void qp__pack_sum(char out[QP__PACK_SUM_LEN], struct qp_bytes dirs);
 
 /* The state for decompression; belongs to one thread at a time. */
-struct qp__decoder {
+struct qp__pack_decoder {
   ZSTD_DCtx *dctx;
   struct qp__buf in; /* bytes of the file from the start of the last search */
-  struct qp__decoder *next;
+  struct qp__pack_decoder *next;
 };
 /* NULL: out of memory. */
-struct qp__decoder *qp__decoder_new(void);
-void qp__decoder_free(struct qp__decoder *d); /* NULL is allowed */
+struct qp__pack_decoder *qp__decoder_new(void);
+void qp__decoder_free(struct qp__pack_decoder *d); /* NULL is allowed */
 
 struct qp__pack_file {
   const struct qp__os *os;
@@ -59,10 +59,11 @@ struct qp__frame_place {
 
 /* Finds the frame at `offset`, which is a zstd frame or the skippable frame before it. QP_CORRUPT:
  * there is no frame, it is incomplete, or contains more than `limit`. */
-enum qp_rc qp__frame_find(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offset,
-                          size_t limit, struct qp__frame_place *out, struct qp_err *err);
+enum qp_rc qp__frame_find(const struct qp__pack_file *file, struct qp__pack_decoder *d,
+                          uint64_t offset, size_t limit, struct qp__frame_place *out,
+                          struct qp_err *err);
 /* Decompresses place->content bytes to `out` and checks them. `dict` may be NULL. */
-enum qp_rc qp__frame_decode(const struct qp__pack_file *file, struct qp__decoder *d,
+enum qp_rc qp__frame_decode(const struct qp__pack_file *file, struct qp__pack_decoder *d,
                             const struct qp__frame_place *place, const ZSTD_DDict *dict, char *out,
                             struct qp_err *err);
 

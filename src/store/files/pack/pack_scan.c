@@ -19,7 +19,7 @@ struct scan {
   int root;
   const char *dict_path;
   uint64_t bytes; /* of the file */
-  struct qp__decoder *decoder;
+  struct qp__pack_decoder *decoder;
   ZSTD_DDict *dict;
   struct qp__buf content;
   json_t *dirs; /* of the frame, or NULL */
