@@ -80,7 +80,10 @@ struct qp__driver_change {
   uint64_t offset;               /* in it */
   bool cut;
   bool running; /* of metadata: a turn is running */
-  /* For struct qp__driver_catalogue, in one change of each context whose row the commit changes. */
+  /* Of MESSAGE and HEAD, for struct qp__driver_catalogue: the messages of the branch up to its new
+   * head, and their bytes. */
+  uint64_t path_messages, path_bytes;
+  /* For the same, in one change of each context whose row the commit changes. */
   const struct qp__driver_row *row; /* or NULL */
   /* Or NULL. prepare() calls it first, possibly in another thread: it sets `bytes` and the entry,
    * or rc. So a batch is encoded while its files are being written. */
@@ -403,11 +406,29 @@ struct qp__found {
 };
 typedef enum qp_rc qp__found_visit(void *arg, const struct qp__found *found);
 
-/* The catalogue: lists and search, of a driver that keeps them beside the data. So all servers of a
+/* A page of a list of sizes: rows behind this place, in descending order of (bytes, id). */
+struct qp__size_query {
+  const char *owner; /* or NULL: of all */
+  int64_t bytes;
+  struct qp_uuid id;
+  uint32_t limit;
+  bool trashed; /* only contexts with messages in the trash */
+};
+
+/* Sums of what answers have used (catalogue/words.h), in the order of qp_usage_list(). */
+struct qp__usage_query {
+  enum qp_usage_group group;
+  const char *owner;   /* or NULL: of all */
+  int64_t from, until; /* the first quarter of an hour, and the one after the last */
+  int64_t shift;       /* a day is (quarter + shift) / QP__QUARTERS_PER_DAY */
+  uint32_t limit;
+};
+
+/* The catalogue: lists, search and reports, of a driver that keeps them beside the data. So all servers of a
  * store give the same answers, which have everything that was acknowledged before the question.
- * Such a driver writes the rows that changes name in the same commit, and the words of messages
- * (catalogue/words.h) at the latest before it searches. The rank is that of FTS5 (bm25). Without
- * it, the front keeps a database of its own (store/catalogue/), which it brings up to date before
+ * Such a driver writes the rows that changes name in the same commit, and the words of messages and
+ * what answers have used (catalogue/words.h) at the latest before it is asked for them. The rank is
+ * that of FTS5 (bm25). Without it, the front keeps a database of its own (store/catalogue/), which it brings up to date before
  * it answers. */
 struct qp__driver_catalogue {
   enum qp_rc (*list)(void *self, const struct qp__list_query *query, qp_catalogue_visit *visit,
@@ -419,6 +440,15 @@ struct qp__driver_catalogue {
                          struct qp_err *err);
   /* The bytes of all contexts of an owner, messages and metadata. */
   enum qp_rc (*owner_bytes)(void *self, const char *owner, int64_t *out, struct qp_err *err);
+  /* With the sizes of the largest branches, at most QP_BRANCH_SIZES_MAX: the largest first, then by
+   * name. */
+  enum qp_rc (*sizes)(void *self, const struct qp__size_query *query, qp_size_visit *visit,
+                      void *arg, struct qp_err *err);
+  enum qp_rc (*size_sum)(void *self, const char *owner, struct qp_size_total *out,
+                         struct qp_err *err);
+  /* Of a row for QP_USAGE_DAY, `day` is the number of the day. */
+  enum qp_rc (*usage)(void *self, const struct qp__usage_query *query, qp_usage_visit *visit,
+                      void *arg, struct qp_err *err);
   /* Makes all rows and words anew, as qp_store_reindex(). */
   enum qp_rc (*reindex)(void *self, qp_reindex_visit *visit, void *arg, struct qp_err *err);
 };

@@ -1,5 +1,5 @@
-/* test_catalogue_same.c - the lists and searches of every driver are those of the memory driver on
- * the same random data: rows, order, pages, hits, snippets and ranks. Hits of the same rank may
+/* test_catalogue_same.c - the lists, searches and reports of every driver are those of the memory
+ * driver on the same random data: rows, order, pages, hits, snippets, ranks, sizes and usage. Hits of the same rank may
  * come in another order. */
 #include <math.h>
 #include <stdio.h>
@@ -86,6 +86,24 @@ create(struct pair *p, struct qp_uuid *id)
   }
 }
 
+/* What an answer has used, if it is known. The costs add up exactly in any order. */
+static void
+add_metadata(struct pair *p, struct qp_message *m)
+{
+  static const char *const models[] = { "", ",\"model\":\"one\"", ",\"model\":\"two\"" };
+  static const char *const costs[] = { "", ",\"cost_usd\":0.25", ",\"cost_usd\":-1" };
+  char json[256];
+
+  if (!pick(p, 4))
+    return;
+  (void)snprintf(json, sizeof(json),
+                 "{\"tokens\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,"
+                 "\"cache_read_tokens\":%zu}%s%s}",
+                 pick(p, 1000), pick(p, 100), pick(p, 10), models[pick(p, COUNT(models))],
+                 costs[pick(p, COUNT(costs))]);
+  OK(qp_message_set_metadata(m, json, &failure));
+}
+
 static struct qp_message *
 random_message(struct pair *p, const struct qp_uuid *id)
 {
@@ -95,6 +113,7 @@ random_message(struct pair *p, const struct qp_uuid *id)
   make_text(p, text, sizeof(text), pick(p, 10) ? 12 : 150);
   m = new_text(pick(p, 2) ? QP_ROLE_USER : QP_ROLE_ASSISTANT, text);
   qp_message_set_id(m, id);
+  add_metadata(p, m);
   return m;
 }
 
@@ -212,7 +231,7 @@ change(struct pair *p)
   struct qp_uuid *id = &p->ids[pick(p, CONTEXTS)];
   size_t what = pick(p, 20);
 
-  clock_ms += (int64_t)pick(p, 3);
+  clock_ms += (int64_t)pick(p, 3) + (pick(p, 10) ? 0 : (int64_t)pick(p, 5) * 3600000);
   if (qp_uuid_is_none(id)) {
     create(p, id);
     return;
@@ -304,6 +323,104 @@ compare_lists(struct pair *p)
     }
     assert_string_equal(lines[0].text, lines[1].text);
     assert_int_equal(bytes[0], bytes[1]);
+  }
+}
+
+/* ---- reports ---- */
+
+static enum qp_rc
+add_size(void *arg, const struct qp_size_row *row)
+{
+  char line[1024];
+  char id[QP_UUID_TEXT];
+  int n = snprintf(
+      line, sizeof(line),
+      "%s %s/%s %lld %llu %llu %llu trash %llu %llu, %llu:", qp_uuid_text(&row->id, id),
+      row->title ? row->title : "-", row->owner ? row->owner : "-", (long long)row->updated_at,
+      (unsigned long long)row->messages, (unsigned long long)row->bytes,
+      (unsigned long long)row->metadata_bytes, (unsigned long long)row->trashed_messages,
+      (unsigned long long)row->trashed_bytes, (unsigned long long)row->branches);
+
+  for (size_t i = 0; i < row->size_count; i++)
+    n += snprintf(line + n, sizeof(line) - (size_t)n, " %s %llu %llu", row->sizes[i].name,
+                  (unsigned long long)row->sizes[i].messages,
+                  (unsigned long long)row->sizes[i].bytes);
+  add_line(arg, line);
+  return QP_OK;
+}
+
+static void
+list_sizes(struct qp_store *store, const char *owner, uint32_t limit, bool trashed,
+           struct lines *out)
+{
+  struct qp_size_total t;
+  char line[256];
+  char *cursor = NULL;
+
+  out->len = 0;
+  do {
+    struct qp_size_query q = {
+      .size = sizeof(q), .owner = owner, .cursor = cursor, .limit = limit, .trashed = trashed
+    };
+    char *next = NULL;
+
+    OK(qp_size_list(store, &q, add_size, out, &next, &failure));
+    add_line(out, next ? next : "end");
+    qp_free(cursor);
+    cursor = next;
+  } while (cursor);
+  OK(qp_size_sum(store, owner, &t, &failure));
+  (void)snprintf(line, sizeof(line), "%llu %llu %llu %llu %llu %llu",
+                 (unsigned long long)t.contexts, (unsigned long long)t.messages,
+                 (unsigned long long)t.bytes, (unsigned long long)t.metadata_bytes,
+                 (unsigned long long)t.trashed_messages, (unsigned long long)t.trashed_bytes);
+  add_line(out, line);
+}
+
+static enum qp_rc
+add_group(void *arg, const struct qp_usage_row *row)
+{
+  char line[1024];
+  char id[QP_UUID_TEXT];
+
+  (void)snprintf(line, sizeof(line), "%lld %s %s %s: %llu %llu %llu %llu %g %llu",
+                 (long long)row->day, qp_uuid_text(&row->context, id),
+                 row->title ? row->title : "-", row->model ? row->model : "-",
+                 (unsigned long long)row->answers, (unsigned long long)row->input_tokens,
+                 (unsigned long long)row->output_tokens, (unsigned long long)row->cached_tokens,
+                 row->cost_usd, (unsigned long long)row->unpriced);
+  add_line(arg, line);
+  return QP_OK;
+}
+
+static void
+compare_reports(struct pair *p)
+{
+  static const char *const owners[] = { NULL, "ann", "nobody" };
+  static struct lines lines[2];
+
+  for (size_t i = 0; i < COUNT(owners); i++) {
+    uint32_t limit = 1 + (uint32_t)pick(p, CONTEXTS);
+    bool trashed = pick(p, 2) != 0;
+
+    for (int k = 0; k < 2; k++)
+      list_sizes(store_of(p, k), owners[i], limit, trashed, &lines[k]);
+    assert_string_equal(lines[0].text, lines[1].text);
+    for (int group = QP_USAGE_DAY; group <= QP_USAGE_MODEL; group++) {
+      struct qp_usage_query q = { .size = sizeof(q), .group = (enum qp_usage_group)group };
+
+      q.owner = owners[i];
+      q.utc_offset = (int32_t)pick(p, 2880) - 1440;
+      q.limit = group == QP_USAGE_DAY ? 1 + (uint32_t)pick(p, 5) : 0;
+      q.from = pick(p, 2) ? clock_ms - (int64_t)pick(p, 100) * 3600000 : 0;
+      q.until = pick(p, 2) ? clock_ms - (int64_t)pick(p, 50) * 3600000 : 0;
+      for (int k = 0; k < 2; k++) {
+        lines[k].len = 0;
+        add_line(&lines[k], "usage");
+        OK(qp_usage_list(store_of(p, k), &q, add_group, &lines[k], &failure));
+      }
+      assert_string_equal(lines[0].text, lines[1].text);
+    }
   }
 }
 
@@ -444,6 +561,7 @@ run_seed(struct fixture *f, const struct qp__os *os, uint64_t seed, int steps)
     if (!pick(&p, 10)) {
       compare_lists(&p);
       compare_searches(&p);
+      compare_reports(&p);
     }
     if (!pick(&p, 60) && f->driver->durable) {
       close_store(f);
@@ -454,6 +572,7 @@ run_seed(struct fixture *f, const struct qp__os *os, uint64_t seed, int steps)
   }
   compare_lists(&p);
   compare_searches(&p);
+  compare_reports(&p);
   for (size_t i = 0; i < CONTEXTS; i++)
     if (!qp_uuid_is_none(&p.ids[i]))
       OK(qp_context_delete(f->store, &p.ids[i], &failure));

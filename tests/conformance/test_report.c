@@ -229,10 +229,10 @@ int
 main(void)
 {
   const struct CMUnitTest tests[] = {
-    needs(test_usage_follows_every_change, NEEDS_REPORTS),
-    needs(test_sizes_come_largest_first_with_their_branches, NEEDS_REPORTS),
-    needs(test_the_trash_is_listed_and_restored, NEEDS_GC | NEEDS_REPORTS),
-    needs(test_bad_questions_are_refused, NEEDS_REPORTS),
+    cmocka_unit_test(test_usage_follows_every_change),
+    cmocka_unit_test(test_sizes_come_largest_first_with_their_branches),
+    needs(test_the_trash_is_listed_and_restored, NEEDS_GC),
+    cmocka_unit_test(test_bad_questions_are_refused),
   };
 
   return run_on_all("report", tests, COUNT(tests));

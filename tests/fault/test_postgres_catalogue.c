@@ -60,6 +60,15 @@ create(struct qp_store *s, const char *title, const char *owner)
   return c;
 }
 
+static struct qp_context *
+open_again(struct qp_store *s, const struct qp_uuid *id)
+{
+  struct qp_context *c = NULL;
+
+  OK(qp_context_open(s, id, 0, &c, &failure));
+  return c;
+}
+
 /* ---- what a store answers ---- */
 
 struct answer {
@@ -117,6 +126,60 @@ search(struct qp_store *s, const char *text, struct answer *out)
   out->text[0] = 0;
   OK(qp_search(s, &q, add_hit, out, NULL, &failure));
   return out->text;
+}
+
+static enum qp_rc
+add_size(void *arg, const struct qp_size_row *row)
+{
+  char line[512];
+  int n = snprintf(line, sizeof(line), "%s: %llu, trash %llu %llu;", row->title,
+                   (unsigned long long)row->bytes, (unsigned long long)row->trashed_messages,
+                   (unsigned long long)row->trashed_bytes);
+
+  for (size_t i = 0; i < row->size_count; i++)
+    n += snprintf(line + n, sizeof(line) - (size_t)n, " %s %llu %llu", row->sizes[i].name,
+                  (unsigned long long)row->sizes[i].messages,
+                  (unsigned long long)row->sizes[i].bytes);
+  add(arg, line);
+  add(arg, "\n");
+  return QP_OK;
+}
+
+static enum qp_rc
+add_group(void *arg, const struct qp_usage_row *row)
+{
+  char line[512];
+
+  (void)snprintf(line, sizeof(line), "%s: %llu answers, %llu tokens, %g USD\n", row->model,
+                 (unsigned long long)row->answers, (unsigned long long)row->input_tokens,
+                 row->cost_usd);
+  add(arg, line);
+  return QP_OK;
+}
+
+/* Sizes and usage. */
+static const char *
+report(struct qp_store *s, struct answer *out)
+{
+  struct qp_usage_query q = { .size = sizeof(q), .group = QP_USAGE_MODEL };
+
+  out->text[0] = 0;
+  OK(qp_size_list(s, NULL, add_size, out, NULL, &failure));
+  OK(qp_usage_list(s, &q, add_group, out, &failure));
+  return out->text;
+}
+
+static struct qp_uuid
+answer(struct qp_context *c)
+{
+  struct qp_message *m = new_text(QP_ROLE_ASSISTANT, "an answer");
+  struct qp_uuid id;
+
+  OK(qp_message_set_metadata(
+      m, "{\"model\":\"one\",\"tokens\":{\"prompt_tokens\":7},\"cost_usd\":0.5}", &failure));
+  OK(qp_message_save(c, NULL, m, &id, &failure));
+  qp_message_free(m);
+  return id;
 }
 
 static void
@@ -204,7 +267,7 @@ test_a_reader_finds_it(void **state)
 static void
 test_an_older_store_gets_its_rows(void **state)
 {
-  struct answer rows, hits, now;
+  struct answer rows, hits, sums, now;
   struct qp_store *s;
 
   (void)state;
@@ -219,18 +282,35 @@ test_an_older_store_gets_its_rows(void **state)
     c = create(s, title, i % 2 ? "ann" : NULL);
     first = say(c, NULL, "a reef knot, and a knot");
     say_many(c, NULL, "sheet bend ", 250, NULL);
+    (void)answer(c);
     OK(qp_branch_fork(c, "side", NULL, &first, &failure));
     (void)say(c, "side", "reef again");
     qp_context_close(c);
   }
   (void)list(s, &rows);
   (void)search(s, "reef", &hits);
+  expect_part(report(s, &sums), "one: 5 answers, 35 tokens, 2.5 USD");
+  expect_part(sums.text, " main 252 ");
   qp_store_close(s);
-  pg_run("DROP TABLE quipu.catalogue, quipu.texts, quipu.totals, quipu.unlisted, quipu.documents; "
+  pg_run("DROP TABLE quipu.catalogue, quipu.texts, quipu.totals, quipu.unlisted, quipu.documents, "
+         "quipu.usage; "
+         "ALTER TABLE quipu.branches DROP COLUMN messages, DROP COLUMN bytes; "
          "DELETE FROM quipu.migrations WHERE version >= 3");
   s = open_one();
   assert_string_equal(list(s, &now), rows.text);
   assert_string_equal(search(s, "reef", &now), hits.text);
+  assert_string_equal(report(s, &now), sums.text);
+  expect_totals();
+  qp_store_close(s);
+
+  pg_run("DROP TABLE quipu.usage; "
+         "ALTER TABLE quipu.branches DROP COLUMN messages, DROP COLUMN bytes; "
+         "ALTER TABLE quipu.catalogue DROP COLUMN counted, DROP COLUMN trash, "
+         "DROP COLUMN trash_bytes; "
+         "CREATE INDEX catalogue_due ON quipu.catalogue (context) WHERE indexed < last; "
+         "DELETE FROM quipu.migrations WHERE version >= 5");
+  s = open_one();
+  assert_string_equal(report(s, &now), sums.text);
   expect_totals();
   qp_store_close(s);
 
@@ -242,6 +322,7 @@ test_an_older_store_gets_its_rows(void **state)
   OK(qp_store_reindex(s, NULL, NULL, &failure));
   assert_string_equal(list(s, &now), rows.text);
   assert_string_equal(search(s, "reef", &now), hits.text);
+  assert_string_equal(report(s, &now), sums.text);
   expect_totals();
   qp_store_close(s);
 }
@@ -261,6 +342,8 @@ test_nothing_is_left_of_what_was_deleted(void **state)
   id = qp_context_id(c);
   keep = say(c, NULL, "keep this");
   (void)say(c, NULL, "forget this");
+  (void)answer(c);
+  expect_part(report(s, &out), "one: 1 answers");
   expect_part(search(s, "this", &out), "[this]");
   OK(qp_branch_rewind(c, NULL, &keep, &failure));
   qp_context_close(c);
@@ -270,10 +353,18 @@ test_nothing_is_left_of_what_was_deleted(void **state)
   OK(qp_context_gc(s, &id, 0, 0, NULL, &failure));
   assert_string_equal(pg_ask("SELECT count(*)::text FROM quipu.texts"), "1");
   expect_part(list(s, &out), "1 messages");
+  assert_null(strstr(report(s, &out), "answers"));
+  c = open_again(s, &id);
+  (void)answer(c);
+  (void)say(c, NULL, "something new");
+  qp_context_close(c);
+  expect_part(report(s, &out), "one: 1 answers");
+  expect_part(search(s, "new", &out), "something [new]");
   expect_totals();
   OK(qp_context_erase(s, &id, &failure));
   assert_string_equal(pg_ask("SELECT ((SELECT count(*) FROM quipu.texts) + (SELECT count(*) FROM "
-                             "quipu.catalogue) + (SELECT count(*) FROM quipu.unlisted))::text"),
+                             "quipu.catalogue) + (SELECT count(*) FROM quipu.unlisted) + "
+                             "(SELECT count(*) FROM quipu.usage))::text"),
                       "0");
   expect_totals();
   qp_store_close(s);

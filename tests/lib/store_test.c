@@ -59,8 +59,6 @@ lacks(const struct driver *d, unsigned what)
     return pg_server_missing();
   if (what & NEEDS_REOPEN && !d->durable)
     return "reopen";
-  if (what & NEEDS_REPORTS && d->driver->catalogue)
-    return "reports";
   for (size_t i = 0; i < COUNT(capabilities); i++) {
     const void *p;
 

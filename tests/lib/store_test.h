@@ -67,7 +67,6 @@ enum needs {
   NEEDS_ERASE = 64,
   NEEDS_BACKUP = 128,
   NEEDS_PROCESS = 256,
-  NEEDS_REPORTS = 512, /* the catalogue of the front: reports of sizes and usage */
 };
 #define needs(f, what)                           \
   {                                              \

@@ -1,5 +1,5 @@
-/* catalogue_driver.c - lists and searches of a store whose driver keeps the catalogue (struct
- * qp__driver_catalogue): cursors, the words of a query, snippets. */
+/* catalogue_driver.c - lists, searches and sizes of a store whose driver keeps the catalogue
+ * (struct qp__driver_catalogue): cursors, the words of a query, snippets. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -52,6 +52,49 @@ qp__cat_driver_list(struct qp_store *s, const struct qp_catalogue_query *query,
   if (!rc)
     rc = s->driver->catalogue->list(s->self, &q, visit_row, &l, err);
   return rc ? rc : qp__cat_give_cursor(l.cursor, l.more, next_cursor, err);
+}
+
+/* ---- sizes ---- */
+
+struct sizing {
+  qp_size_visit *visit;
+  void *arg;
+  uint32_t count, limit;
+  bool more;
+  char cursor[QP__CAT_CURSOR];
+};
+
+static enum qp_rc
+visit_size(void *arg, const struct qp_size_row *row)
+{
+  struct sizing *s = arg;
+  char id[QP_UUID_TEXT];
+
+  s->more = s->count == s->limit;
+  if (s->more)
+    return QP_OK;
+  s->count++;
+  (void)snprintf(s->cursor, sizeof(s->cursor), "%" PRIu64 ".%s", row->bytes,
+                 qp_uuid_text(&row->id, id));
+  return s->visit(s->arg, row);
+}
+
+enum qp_rc
+qp__cat_driver_sizes(struct qp_store *s, const struct qp_size_query *query, qp_size_visit *visit,
+                     void *arg, char **next_cursor, struct qp_err *err)
+{
+  struct sizing x = { .visit = visit, .arg = arg, .limit = query->limit };
+  struct qp__size_query q = {
+    .owner = query->owner, .bytes = INT64_MAX, .limit = x.limit + 1, .trashed = query->trashed
+  };
+  enum qp_rc rc = QP_OK;
+
+  memset(q.id.b, 0xff, sizeof(q.id.b));
+  if (query->cursor)
+    rc = qp__cat_parse_list_cursor(query->cursor, &q.bytes, &q.id, err);
+  if (!rc)
+    rc = s->driver->catalogue->sizes(s->self, &q, visit_size, &x, err);
+  return rc ? rc : qp__cat_give_cursor(x.cursor, x.more, next_cursor, err);
 }
 
 /* ---- searches ---- */

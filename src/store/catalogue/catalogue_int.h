@@ -381,6 +381,8 @@ enum qp_rc qp__cat_message_text(const struct qp_message *m, struct qp__buf *out,
 
 /* ---- catalogue_report.c ---- */
 
+/* False: the message is no answer of a model. */
+bool qp__answer_read(const struct qp_message *m, struct qp__answer *out);
 /* Adds what a message has used to the sums of its context, the row `n`. Does nothing for messages
  * other than answers of models. */
 enum qp_rc qp__cat_put_usage(struct qp__cat_db *db, int64_t n, const struct qp_message *m,
@@ -432,6 +434,9 @@ enum qp_rc qp__cat_driver_list(struct qp_store *s, const struct qp_catalogue_que
 enum qp_rc qp__cat_driver_search(struct qp_store *s, const struct qp_search_query *query,
                                  qp_search_visit *visit, void *arg, char **next_cursor,
                                  struct qp_err *err);
+enum qp_rc qp__cat_driver_sizes(struct qp_store *s, const struct qp_size_query *query,
+                                qp_size_visit *visit, void *arg, char **next_cursor,
+                                struct qp_err *err);
 
 /* ---- catalogue.c ---- */
 

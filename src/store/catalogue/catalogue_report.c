@@ -3,7 +3,6 @@
  *
  * `sizes` of a row is a JSON array with an array [name, messages, bytes] for each of the largest
  * branches, the largest first. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +18,6 @@
 #include "model/message.h"
 #include "store/catalogue/catalogue_int.h"
 
-#define QUARTER_MS ((int64_t)900000)
-#define QUARTERS_PER_DAY 96
 #define QUARTERS_MAX ((int64_t)1 << 40)
 #define LIMIT_MAX 1000
 #define SIZES_DEFAULT 50
@@ -40,38 +37,61 @@ figure(const json_t *object, const char *key, double max)
   return value > 0 ? (value < max ? value : max) : 0;
 }
 
-static int64_t
-floor_quarter(int64_t ms)
+bool
+qp__answer_read(const struct qp_message *m, struct qp__answer *out)
 {
-  return ms / QUARTER_MS - (ms % QUARTER_MS < 0);
+  const json_t *tokens = json_object_get(m->metadata, "tokens");
+  const char *model = json_string_value(json_object_get(m->metadata, "model"));
+  size_t len = model ? strlen(model) : 0;
+
+  if (m->role != QP_ROLE_ASSISTANT || !json_is_object(tokens))
+    return false;
+  if (len > QP__WORD_MAX)
+    for (len = QP__WORD_MAX; len && ((unsigned char)model[len] & 0xc0) == 0x80;)
+      len--;
+  if (len)
+    memcpy(out->model, model, len);
+  out->model[len] = 0;
+  out->input = figure(tokens, "prompt_tokens", TOKENS_MAX);
+  out->output = figure(tokens, "completion_tokens", TOKENS_MAX);
+  out->cached = figure(tokens, "cache_read_tokens", TOKENS_MAX);
+  out->cost = figure(m->metadata, "cost_usd", COST_MAX);
+  out->unpriced = !json_is_number(json_object_get(m->metadata, "cost_usd"));
+  return true;
 }
 
 enum qp_rc
 qp__cat_put_usage(struct qp__cat_db *db, int64_t n, const struct qp_message *m,
                   const struct qp__entry *e, struct qp_err *err)
 {
-  const json_t *tokens = json_object_get(m->metadata, "tokens");
-  const char *model = json_string_value(json_object_get(m->metadata, "model"));
+  struct qp__answer a;
   sqlite3_stmt *st;
   enum qp_rc rc;
 
-  if (m->role != QP_ROLE_ASSISTANT || !json_is_object(tokens))
+  if (!qp__answer_read(m, &a))
     return QP_OK;
   rc = qp__cat_use(db, QP__CAT_USAGE_PUT, &st, err);
   if (rc)
     return rc;
-  (void)sqlite3_bind_int64(st, 1, floor_quarter(e->time));
+  (void)sqlite3_bind_int64(st, 1, qp__quarter_of(e->time));
   (void)sqlite3_bind_int64(st, 2, n);
-  qp__cat_bind_text(st, 3, model ? model : "");
-  (void)sqlite3_bind_double(st, 4, figure(tokens, "prompt_tokens", TOKENS_MAX));
-  (void)sqlite3_bind_double(st, 5, figure(tokens, "completion_tokens", TOKENS_MAX));
-  (void)sqlite3_bind_double(st, 6, figure(tokens, "cache_read_tokens", TOKENS_MAX));
-  (void)sqlite3_bind_double(st, 7, figure(m->metadata, "cost_usd", COST_MAX));
-  (void)sqlite3_bind_int(st, 8, !json_is_number(json_object_get(m->metadata, "cost_usd")));
+  qp__cat_bind_text(st, 3, a.model);
+  (void)sqlite3_bind_double(st, 4, a.input);
+  (void)sqlite3_bind_double(st, 5, a.output);
+  (void)sqlite3_bind_double(st, 6, a.cached);
+  (void)sqlite3_bind_double(st, 7, a.cost);
+  (void)sqlite3_bind_int(st, 8, a.unpriced);
   return qp__cat_run(db, st, err);
 }
 
 /* ---- sizes of branches ---- */
+
+/* Largest first, then by name. */
+static bool
+comes_before(const struct qp_branch_size *a, const struct qp_branch_size *b)
+{
+  return a->bytes > b->bytes || (a->bytes == b->bytes && strcmp(a->name, b->name) < 0);
+}
 
 /* Puts a branch where it belongs among the largest; those after it move, the smallest goes. */
 static void
@@ -79,7 +99,7 @@ keep_largest(struct qp_branch_size *sizes, size_t *count, const struct qp_branch
 {
   size_t at = *count;
 
-  while (at > 0 && sizes[at - 1].bytes < one->bytes)
+  while (at > 0 && comes_before(one, &sizes[at - 1]))
     at--;
   if (at == QP_BRANCH_SIZES_MAX)
     return;
@@ -138,15 +158,6 @@ qp__cat_bind_sizes(sqlite3_stmt *st, const struct qp_context *c, const struct qp
 }
 
 /* ---- the list of sizes ---- */
-
-/* A driver with a catalogue of its own keeps no reports. */
-static enum qp_rc
-check_kept(const struct qp_store *store, struct qp_err *err)
-{
-  return store->driver->catalogue
-             ? qp__fail(err, QP_MISUSE, "reports of sizes and usage are not kept in this store")
-             : QP_OK;
-}
 
 struct sizes {
   struct qp__arena arena;
@@ -220,33 +231,19 @@ keep_size(struct sizes *all, sqlite3_stmt *st)
   return !bad && qp__vec_push(all->rows, all->count, all->cap, row);
 }
 
-/* "{bytes}.{id}" of the last row of a page. */
-static enum qp_rc
-parse_cursor(const char *cursor, int64_t *bytes, struct qp_uuid *id, struct qp_err *err)
-{
-  char *end = NULL;
-
-  *bytes = INT64_MAX;
-  memset(id, 0xff, sizeof(*id));
-  if (!cursor)
-    return QP_OK;
-  errno = 0;
-  *bytes = strtoll(cursor, &end, 10);
-  if (errno || end == cursor || *end != '.' || qp_uuid_parse(end + 1, id, NULL))
-    return qp__fail(err, QP_INVALID, "the cursor is invalid: use a cursor that quipu returned");
-  return QP_OK;
-}
-
 static enum qp_rc
 add_sizes(struct qp__cat_db *db, const struct qp_size_query *q, uint32_t limit, struct sizes *all,
           struct qp_err *err)
 {
   sqlite3_stmt *st = NULL;
   struct qp_uuid id;
-  int64_t bytes;
+  int64_t bytes = INT64_MAX;
   bool row = db->handle != NULL;
-  enum qp_rc rc = parse_cursor(q->cursor, &bytes, &id, err);
+  enum qp_rc rc = QP_OK;
 
+  memset(id.b, 0xff, sizeof(id.b));
+  if (q->cursor) /* "{bytes}.{id}" of the last row of a page */
+    rc = qp__cat_parse_list_cursor(q->cursor, &bytes, &id, err);
   if (rc || !row)
     return rc;
   rc = qp__cat_use(db, q->trashed ? QP__CAT_SIZES_TRASHED : QP__CAT_SIZES, &st, err);
@@ -308,11 +305,12 @@ qp_size_list(struct qp_store *store, const struct qp_size_query *query, qp_size_
   uint32_t limit;
   enum qp_rc rc = qp__sized_copy("struct qp_size_query", query, &q, sizeof(q), err);
 
-  if (!rc)
-    rc = check_kept(store, err);
   if (rc)
     return rc;
   limit = !q.limit ? SIZES_DEFAULT : q.limit > LIMIT_MAX ? LIMIT_MAX : q.limit;
+  q.limit = limit;
+  if (store->driver->catalogue)
+    return qp__cat_driver_sizes(store, &q, visit, arg, next_cursor, err);
   do {
     rc = read_sizes(cat, &q, limit, &all, err);
   } while (qp__cat_try_again(cat, rc));
@@ -381,10 +379,10 @@ qp_size_sum(struct qp_store *store, const char *owner, struct qp_size_total *out
             struct qp_err *err)
 {
   struct qp_size_total total;
-  enum qp_rc rc = check_kept(store, err);
+  enum qp_rc rc;
 
-  if (rc)
-    return rc;
+  if (store->driver->catalogue)
+    return store->driver->catalogue->size_sum(store->self, owner, out, err);
   do {
     rc = read_total(store->catalogue, owner, &total, err);
   } while (qp__cat_try_again(store->catalogue, rc));
@@ -412,6 +410,13 @@ find_group(struct groups *all, enum qp_usage_group group, const struct qp_usage_
   return NULL;
 }
 
+/* Of a day, as it is counted in local time. */
+static int64_t
+first_moment(int64_t day, int64_t shift)
+{
+  return (day * QP__QUARTERS_PER_DAY - shift) * QP__QUARTER_MS;
+}
+
 static bool
 keep_group(struct groups *all, enum qp_usage_group group, int64_t shift, bool merge,
            sqlite3_stmt *st)
@@ -426,7 +431,7 @@ keep_group(struct groups *all, enum qp_usage_group group, int64_t shift, bool me
   row.cost_usd = sqlite3_column_double(st, 6);
   row.unpriced = (uint64_t)sqlite3_column_int64(st, 7);
   if (group == QP_USAGE_DAY)
-    row.day = (sqlite3_column_int64(st, 0) * QUARTERS_PER_DAY - shift) * QUARTER_MS;
+    row.day = first_moment(sqlite3_column_int64(st, 0), shift);
   else if (group == QP_USAGE_MODEL)
     row.model = keep_text(&all->arena, st, 0, &bad);
   else {
@@ -456,7 +461,7 @@ add_groups(struct qp__cat_db *db, const struct qp_usage_query *q, bool alone, bo
     { QP__CAT_USAGE_DAY, QP__CAT_USAGE_CONTEXT, QP__CAT_USAGE_MODEL },
     { QP__CAT_USAGE_DAY_ALL, QP__CAT_USAGE_CONTEXT, QP__CAT_USAGE_MODEL_ALL },
   };
-  int64_t shift = floor_quarter((int64_t)q->utc_offset * 60000);
+  int64_t shift = qp__quarter_of((int64_t)q->utc_offset * 60000);
   sqlite3_stmt *st = NULL;
   bool row = true;
   enum qp_rc rc;
@@ -468,8 +473,8 @@ add_groups(struct qp__cat_db *db, const struct qp_usage_query *q, bool alone, bo
     return rc;
   if (q->owner)
     qp__cat_bind_text(st, 1, q->owner);
-  (void)sqlite3_bind_int64(st, 2, floor_quarter(q->from));
-  (void)sqlite3_bind_int64(st, 3, q->until ? floor_quarter(q->until) : QUARTERS_MAX);
+  (void)sqlite3_bind_int64(st, 2, qp__quarter_of(q->from));
+  (void)sqlite3_bind_int64(st, 3, q->until ? qp__quarter_of(q->until) : QUARTERS_MAX);
   (void)sqlite3_bind_int64(st, 4, shift);
   (void)sqlite3_bind_int64(st, 5, q->limit);
   while (!rc && row) {
@@ -525,6 +530,41 @@ read_groups(struct qp__catalogue *cat, const struct qp_usage_query *q, struct gr
   return rc;
 }
 
+/* ---- … as a driver tells it ---- */
+
+struct report {
+  qp_usage_visit *visit;
+  void *arg;
+  enum qp_usage_group group;
+  int64_t shift;
+};
+
+static enum qp_rc
+visit_group(void *arg, const struct qp_usage_row *row)
+{
+  const struct report *r = arg;
+  struct qp_usage_row own = *row;
+
+  if (r->group == QP_USAGE_DAY)
+    own.day = first_moment(row->day, r->shift);
+  return r->visit(r->arg, &own);
+}
+
+static enum qp_rc
+ask_driver(struct qp_store *s, const struct qp_usage_query *q, qp_usage_visit *visit, void *arg,
+           struct qp_err *err)
+{
+  struct report r = { visit, arg, q->group, qp__quarter_of((int64_t)q->utc_offset * 60000) };
+  struct qp__usage_query query = { .group = q->group,
+                                   .owner = q->owner,
+                                   .from = qp__quarter_of(q->from),
+                                   .until = q->until ? qp__quarter_of(q->until) : QUARTERS_MAX,
+                                   .shift = r.shift,
+                                   .limit = q->limit };
+
+  return s->driver->catalogue->usage(s->self, &query, visit_group, &r, err);
+}
+
 enum qp_rc
 qp_usage_list(struct qp_store *store, const struct qp_usage_query *query, qp_usage_visit *visit,
               void *arg, struct qp_err *err)
@@ -536,13 +576,13 @@ qp_usage_list(struct qp_store *store, const struct qp_usage_query *query, qp_usa
   size_t until;
   enum qp_rc rc = qp__sized_copy("struct qp_usage_query", query, &q, sizeof(q), err);
 
-  if (!rc)
-    rc = check_kept(store, err);
   if (!rc && (q.group > QP_USAGE_MODEL || q.utc_offset < -OFFSET_MAX || q.utc_offset > OFFSET_MAX))
     rc = qp__fail(err, QP_INVALID, "the group or the offset of the days is not valid");
   if (rc)
     return rc;
   q.limit = !q.limit ? GROUPS_DEFAULT : q.limit > LIMIT_MAX ? LIMIT_MAX : q.limit;
+  if (store->driver->catalogue)
+    return ask_driver(store, &q, visit, arg, err);
   do {
     rc = read_groups(cat, &q, &all, err);
   } while (qp__cat_try_again(cat, rc));

@@ -308,9 +308,10 @@ qp__words_split(struct qp__words *w, struct qp_bytes text, struct qp__buf *out, 
   return qp__buf_check(out, "the words of a text", err);
 }
 
-/* Puts the searchable text of a stored message in w->text. */
+/* Puts the searchable text of a stored message in w->text. `known` may be NULL. */
 static enum qp_rc
-read_text(struct qp__words *w, struct qp_bytes json, struct qp_err *err)
+read_text(struct qp__words *w, struct qp_bytes json, struct qp__message_words *known,
+          struct qp_err *err)
 {
   struct qp_message *m = NULL;
   enum qp_rc rc = qp__message_decode("a message", json, &m, err);
@@ -318,20 +319,25 @@ read_text(struct qp__words *w, struct qp_bytes json, struct qp_err *err)
   qp__buf_reset(&w->text);
   if (!rc)
     rc = qp__cat_message_text(m, &w->text, err);
+  if (!rc && known)
+    known->used = qp__answer_read(m, &known->answer);
   qp_message_free(m);
   return rc;
 }
 
 enum qp_rc
 qp__words_of_message(struct qp__words *w, struct qp_bytes json, struct qp__buf *out,
-                     uint32_t *count, bool *any, struct qp_err *err)
+                     struct qp__message_words *known, struct qp_err *err)
 {
-  enum qp_rc rc = read_text(w, json, err);
+  enum qp_rc rc;
 
-  *any = !rc && w->text.len;
+  known->used = false;
+  known->count = 0;
+  rc = read_text(w, json, known, err);
+  known->any = !rc && w->text.len;
   if (rc == QP_NOMEM)
     return rc;
-  return *any ? qp__words_split(w, qp__buf_bytes(&w->text), out, count, err) : QP_OK;
+  return known->any ? qp__words_split(w, qp__buf_bytes(&w->text), out, &known->count, err) : QP_OK;
 }
 
 /* Puts the text in the empty tables. */
@@ -365,7 +371,7 @@ qp__words_snippet(struct qp__words *w, struct qp_bytes json, struct qp_bytes mat
   struct qp__cat_db *db = &w->db;
   sqlite3_stmt *st = NULL;
   bool row = false;
-  enum qp_rc rc = read_text(w, json, err);
+  enum qp_rc rc = read_text(w, json, NULL, err);
 
   if (rc)
     return rc;

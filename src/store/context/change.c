@@ -196,6 +196,10 @@ move_head(struct work *w, const char *name, uint32_t slot)
 
   ch->branch = name;
   ch->id = id_of_slot(w, slot);
+  if (slot != QP__NO_SLOT) {
+    ch->path_messages = (uint64_t)qp__tree_at(&w->context->tree, slot)->depth + 1;
+    ch->path_bytes = qp__tree_at(&w->context->tree, slot)->path_bytes;
+  }
   set_head(w, name, slot);
 }
 

@@ -323,6 +323,30 @@ next_time(const struct qp__commit *commit, const struct qp__effect *e, const str
   return latest;
 }
 
+/* The new messages are the first `added_count` changes of kind MESSAGE, in their order. */
+static void
+describe_paths(struct qp__commit *commit, const struct qp__tree *tree)
+{
+  size_t n = 0;
+
+  for (size_t i = 0; i < commit->count && n < commit->added_count; i++) {
+    struct qp__driver_change *ch = &commit->changes[i];
+    struct qp__entry *e = &commit->added[n];
+    const struct qp__entry *p = NULL;
+
+    if (ch->kind != QP__CHANGE_MESSAGE)
+      continue;
+    n++;
+    if (e->parent != QP__NO_SLOT)
+      p = e->parent < tree->count ? qp__tree_at(tree, e->parent)
+                                  : &commit->added[e->parent - commit->slot];
+    e->depth = p ? p->depth + 1 : 0;
+    e->path_bytes = e->size + (p ? p->path_bytes : 0);
+    ch->path_messages = (uint64_t)e->depth + 1;
+    ch->path_bytes = e->path_bytes;
+  }
+}
+
 /* The row of a context after the commit goes with one of its changes. */
 static void
 describe(struct qp__commit *commit, struct qp__effect *e)
@@ -339,6 +363,8 @@ describe(struct qp__commit *commit, struct qp__effect *e)
       last = &commit->changes[i];
   if (!last)
     return;
+  if (adds)
+    describe_paths(commit, &c->tree);
   qp__driver_row_init(&e->row, v->meta, v->meta_bytes);
   e->row.whole = e->view != NULL;
   e->row.row.updated_at = next_time(commit, e, v);

@@ -237,8 +237,13 @@ copy_rest(struct build *b, const struct qp__image *image, struct qp_err *err)
     op->name = qp__arena_strdup(&b->arena, h->name);
     if (!op->name)
       return qp__fail_nomem(err, "building a context");
-    if (h->slot != QP__NO_SLOT)
-      op->id = qp__tree_at(&image->tree, h->slot)->id;
+    if (h->slot != QP__NO_SLOT) {
+      const struct qp__entry *e = qp__tree_at(&image->tree, h->slot);
+
+      op->id = e->id;
+      op->path_messages = (uint64_t)e->depth + 1;
+      op->path_bytes = e->path_bytes;
+    }
   }
   copy_marks(b, &image->tree);
   return QP_OK;

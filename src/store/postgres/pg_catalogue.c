@@ -13,10 +13,9 @@
 #include "base/err.h"
 #include "store/postgres/postgres_int.h"
 
-/* Asks, and gives the link back before anyone looks at the answer: visitors may call the store. */
-static enum qp_rc
-ask(struct qp__pg *pg, const char *what, const struct qp__pg_call *call, PGresult **out,
-    struct qp_err *err)
+enum qp_rc
+qp__pg_answer(struct qp__pg *pg, const char *what, const struct qp__pg_call *call, PGresult **out,
+              struct qp_err *err)
 {
   struct qp__pg_link *link = NULL;
   enum qp_rc rc = qp__pg_ask(pg, what, call, &link, err);
@@ -70,7 +69,7 @@ list(void *self, const struct qp__list_query *query, qp_catalogue_visit *visit, 
   qp__pg_add_int8(&call, query->limit);
   if (query->owner)
     qp__pg_add_text(&call, query->owner);
-  rc = ask(self, "list contexts", &call, &r, err);
+  rc = qp__pg_answer(self, "list contexts", &call, &r, err);
   for (int i = 0; !rc && i < PQntuples(r); i++)
     rc = visit_row(r, i, visit, arg, err);
   PQclear(r);
@@ -85,7 +84,7 @@ in_state(void *self, const char *state, qp_context_visit *visit, void *arg, stru
   enum qp_rc rc;
 
   qp__pg_add_text(&call, state);
-  rc = ask(self, "list contexts", &call, &r, err);
+  rc = qp__pg_answer(self, "list contexts", &call, &r, err);
   for (int i = 0; !rc && i < PQntuples(r); i++) {
     struct qp_uuid id;
 
@@ -104,7 +103,7 @@ owner_bytes(void *self, const char *owner, int64_t *out, struct qp_err *err)
   enum qp_rc rc;
 
   qp__pg_add_text(&call, owner);
-  rc = ask(self, "count the bytes of an owner", &call, &r, err);
+  rc = qp__pg_answer(self, "count the bytes of an owner", &call, &r, err);
   if (!rc)
     *out = qp__pg_int(r, 0, 0);
   PQclear(r);
@@ -206,7 +205,7 @@ ask_search(struct qp__pg *pg, struct question *q, const struct qp__find_query *q
     qp__pg_add_uuid(&call, &query->only);
   else
     qp__pg_add_text(&call, query->owner);
-  return rc ? rc : ask(pg, "search", &call, out, err);
+  return rc ? rc : qp__pg_answer(pg, "search", &call, out, err);
 }
 
 static enum qp_rc
@@ -250,5 +249,8 @@ const struct qp__driver_catalogue qp__pg_catalogue = {
   .search = search,
   .in_state = in_state,
   .owner_bytes = owner_bytes,
+  .sizes = qp__pg_sizes,
+  .size_sum = qp__pg_size_sum,
+  .usage = qp__pg_usage,
   .reindex = qp__pg_reindex,
 };

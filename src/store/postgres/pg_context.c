@@ -196,6 +196,22 @@ load_image(PGresult *const *results, struct qp__image *image, struct qp_err *err
   return rc;
 }
 
+enum qp_rc
+qp__pg_context_look(struct qp__pg *pg, const struct qp_uuid *id, struct qp__image *image,
+                    struct qp_err *err)
+{
+  struct loading l = { id, &pg->writer }; /* who holds it is not asked for */
+  struct qp__pg_link *link = NULL;
+  enum qp_rc rc = qp__pg_query(pg, "load a context", ask_all, &l, &link, err);
+
+  if (!rc && PQntuples(link->results[1]) == 0)
+    rc = qp__pg_no_context(id, err);
+  if (!rc)
+    rc = load_image(link->results, image, err);
+  qp__pg_give(link);
+  return rc;
+}
+
 static enum qp_rc
 make_handle(PGresult *const *results, const struct qp_uuid *id, void **out, struct qp_err *err)
 {

@@ -4,11 +4,13 @@
  * context in quipu.catalogue says up to which message its words are in quipu.texts (`indexed`), and
  * which message is its newest (`last`, in the transaction of the commit). So any server finds the
  * contexts with missing words at once, in an index that has only those. A search first makes what
- * is missing; a thread of each server does so soon after commits.
+ * is missing; a thread of each server does so soon after commits. What answers have used is counted
+ * in the same steps (`counted`), for reports (pg_report.c).
  *
  * A step makes the words of some hundred messages, which never change, without a lock, and adds
  * them in a short transaction. That one locks the context against its deletion, so that no words
- * stay behind; commits go on. A step may be repeated, or done by two servers at once.
+ * stay behind; commits go on. A step may be repeated, or done by two servers at once: words are
+ * added once, because they have a key, and usage is added by the one that moves `counted`.
  *
  * Rows are made from what is stored for stores that are older than the catalogue, for contexts that
  * were built as a whole, and for `quipu reindex`. quipu.unlisted names those contexts, so that it
@@ -53,9 +55,17 @@ struct step {
   struct qp__pg *pg;
   struct qp_uuid id;
   struct qp__words *words;
-  int64_t indexed, last; /* of its row; last 0: it has none */
-  struct qp__pg_array ids, numbers, lengths, texts;
+  int64_t indexed, counted, last;  /* of its row; last -1: it has none */
+  int64_t done;                    /* afterwards: up to this message */
+  struct qp__pg_array words_of[4]; /* id, number, count, words */
+  struct qp__pg_array used[7];     /* quarter, model, four figures, whether the cost is unknown */
 };
+
+static const enum qp__pg_type word_types[4] = { QP__PG_UUID, QP__PG_INT8, QP__PG_INT4,
+                                                QP__PG_TEXT };
+static const enum qp__pg_type used_types[7] = { QP__PG_INT8,   QP__PG_TEXT,   QP__PG_FLOAT8,
+                                                QP__PG_FLOAT8, QP__PG_FLOAT8, QP__PG_FLOAT8,
+                                                QP__PG_BOOL };
 
 static enum qp__pg_outcome
 ask_due(struct qp__pg_link *link, void *arg)
@@ -67,27 +77,42 @@ ask_due(struct qp__pg_link *link, void *arg)
   return qp__pg_sync(link);
 }
 
+static void
+add_answer(struct step *x, int64_t at, const struct qp__answer *a)
+{
+  const double figures[] = { a->input, a->output, a->cached, a->cost };
+
+  qp__pg_array_add_int(&x->used[0], qp__quarter_of(at));
+  qp__pg_array_add(&x->used[1], a->model, strlen(a->model));
+  for (size_t i = 0; i < 4; i++)
+    qp__pg_array_add_float(&x->used[2 + i], figures[i]);
+  qp__pg_array_add_int(&x->used[6], a->unpriced);
+}
+
 static enum qp_rc
 split_message(struct step *x, const PGresult *r, int i, struct qp__buf *words, struct qp_err *err)
 {
   struct qp_bytes stored = qp__pg_value(r, i, 2);
-  uint32_t count = 0;
-  bool any = false;
+  struct qp__message_words known = { .any = false };
   enum qp_rc rc = QP_OK;
 
   qp__buf_reset(words);
   if (stored.data)
-    rc = qp__words_of_message(x->words, stored, words, &count, &any, err);
-  if (rc || !any)
+    rc = qp__words_of_message(x->words, stored, words, &known, err);
+  if (rc)
     return rc;
-  qp__pg_array_add(&x->ids, PQgetvalue(r, i, 1), 16);
-  qp__pg_array_add_int(&x->numbers, qp__pg_int(r, i, 0));
-  qp__pg_array_add_int(&x->lengths, count);
-  qp__pg_array_add(&x->texts, words->data ? words->data : "", words->len);
+  if (known.used)
+    add_answer(x, qp__pg_int(r, i, 3), &known.answer);
+  if (!known.any || qp__pg_int(r, i, 0) <= x->indexed)
+    return QP_OK;
+  qp__pg_array_add(&x->words_of[0], PQgetvalue(r, i, 1), 16);
+  qp__pg_array_add_int(&x->words_of[1], qp__pg_int(r, i, 0));
+  qp__pg_array_add_int(&x->words_of[2], known.count);
+  qp__pg_array_add(&x->words_of[3], words->data ? words->data : "", words->len);
   return QP_OK;
 }
 
-/* Reads messages and makes their words. Afterwards `indexed` is the number of the last of them. */
+/* Reads messages and makes their words. Afterwards `done` is the number of the last of them. */
 static enum qp_rc
 read_due(struct step *x, struct qp_err *err)
 {
@@ -98,16 +123,17 @@ read_due(struct step *x, struct qp_err *err)
   if (rc)
     return rc;
   qp__buf_init(&words, WORDS_MAX);
-  x->last = 0;
+  x->last = x->done = -1;
   if (PQntuples(link->results[0]) == 1) {
     const PGresult *r = link->results[1];
     int count = PQntuples(r);
 
     x->indexed = qp__pg_int(link->results[0], 0, 0);
     x->last = qp__pg_int(link->results[0], 0, 1);
+    x->counted = qp__pg_int(link->results[0], 0, 2);
     for (int i = 0; i < count && !rc; i++)
       rc = split_message(x, r, i, &words, err);
-    x->indexed = count ? qp__pg_int(r, count - 1, 0) : x->last;
+    x->done = count ? qp__pg_int(r, count - 1, 0) : x->last;
   }
   qp__buf_release(&words);
   qp__pg_give(link);
@@ -119,55 +145,63 @@ add_words(struct qp__pg_link *link, void *arg)
 {
   struct step *x = arg;
   struct qp__pg_call add = { .statement = QP__PG_TEXTS_ADD };
-  struct qp__pg_call done = { .statement = QP__PG_INDEXED };
-  struct qp__pg_array *arrays[] = { &x->ids, &x->numbers, &x->lengths, &x->texts };
+  struct qp__pg_call done = { .statement = QP__PG_COUNTED };
+  size_t at = x->words_of[0].count ? 3 : 2; /* the answer of the last call but one */
+  enum qp__pg_outcome outcome;
   struct qp_err err;
 
   qp__pg_send_plain(link, QP__PG_BEGIN);
   send_of_context(link, QP__PG_CONTEXT_SHARE, &x->id);
   qp__pg_add_uuid(&add, &x->id);
   for (size_t i = 0; i < 4; i++)
-    (void)qp__pg_add_array(&add, arrays[i], &err); /* they were checked */
+    (void)qp__pg_add_array(&add, &x->words_of[i], &err); /* they were checked */
   qp__pg_add_int2(&add, qp__pg_slot(x->pg));
-  if (x->ids.count)
+  if (x->words_of[0].count)
     qp__pg_send(link, &add);
   qp__pg_add_uuid(&done, &x->id);
-  qp__pg_add_int8(&done, x->indexed);
+  qp__pg_add_int8(&done, x->done);
+  qp__pg_add_int8(&done, x->counted);
+  for (size_t i = 0; i < 7; i++)
+    (void)qp__pg_add_array(&done, &x->used[i], &err);
   qp__pg_send(link, &done);
   qp__pg_send_plain(link, QP__PG_COMMIT);
-  return qp__pg_sync(link);
+  outcome = qp__pg_sync(link);
+  if (outcome == QP__PG_DONE && !qp__pg_int(link->results[at], 0, 0))
+    x->done = INT64_MIN; /* another server was quicker, or the context is gone: look again */
+  return outcome;
 }
 
 static void
 init_arrays(struct step *x)
 {
-  qp__pg_array_init(&x->ids, QP__PG_UUID);
-  qp__pg_array_init(&x->numbers, QP__PG_INT8);
-  qp__pg_array_init(&x->lengths, QP__PG_INT4);
-  qp__pg_array_init(&x->texts, QP__PG_TEXT);
+  for (size_t i = 0; i < 4; i++)
+    qp__pg_array_init(&x->words_of[i], word_types[i]);
+  for (size_t i = 0; i < 7; i++)
+    qp__pg_array_init(&x->used[i], used_types[i]);
 }
 
 static void
 release_arrays(struct step *x)
 {
-  qp__pg_array_release(&x->ids);
-  qp__pg_array_release(&x->numbers);
-  qp__pg_array_release(&x->lengths);
-  qp__pg_array_release(&x->texts);
+  for (size_t i = 0; i < 4; i++)
+    qp__pg_array_release(&x->words_of[i]);
+  for (size_t i = 0; i < 7; i++)
+    qp__pg_array_release(&x->used[i]);
 }
 
 static enum qp_rc
 run_step(struct step *x, struct qp_err *err)
 {
-  const struct qp__pg_array *arrays[] = { &x->ids, &x->numbers, &x->lengths, &x->texts };
   struct qp__pg_link *link = NULL;
   enum qp_rc rc;
 
   init_arrays(x);
   rc = read_due(x, err);
   for (size_t i = 0; i < 4 && !rc; i++)
-    rc = qp__buf_check(&arrays[i]->buf, "the words of messages", err);
-  if (!rc && x->last)
+    rc = qp__buf_check(&x->words_of[i].buf, "the words of messages", err);
+  for (size_t i = 0; i < 7 && !rc; i++)
+    rc = qp__buf_check(&x->used[i].buf, "the words of messages", err);
+  if (!rc && x->last >= 0)
     rc = qp__pg_query(x->pg, "index messages", add_words, x, &link, err);
   qp__pg_give(link);
   release_arrays(x);
@@ -247,7 +281,7 @@ index_context(struct qp__pg *pg, const struct qp_uuid *id, int64_t until,
     qp__mutex_unlock(&pg->index_lock);
     if (thread)
       wait_ms(thread, 3 * (pg->os->mono_ms(pg->os->self) - before));
-  } while (!rc && x.indexed < x.last && x.indexed < until && !is_stopping(thread));
+  } while (!rc && x.done < x.last && x.done < until && !is_stopping(thread));
   qp__words_give(&pg->words, x.words);
   return rc;
 }
@@ -382,6 +416,7 @@ qp__pg_index_stop(struct qp__pg *pg)
 struct making {
   struct qp__pg *pg;
   struct qp_uuid id;
+  bool all; /* also the sizes of its branches */
   enum qp_rc rc;
   struct qp_err err;
 };
@@ -412,6 +447,11 @@ send_row(struct making *x, struct qp__pg_link *link, const PGresult *r)
   rc = qp__pg_rows_put(&rows, &x->id, &row, qp__pg_int(r, 0, 3), &x->err);
   if (!rc)
     rc = qp__pg_rows_send(&rows, link, &x->err);
+  if (!rc) {
+    send_of_context(link, QP__PG_ROW_COUNT, &x->id);
+    if (x->all)
+      send_of_context(link, QP__PG_UNMEASURE, &x->id);
+  }
   qp__pg_rows_release(&rows);
   qp__meta_free(meta);
   return rc;
@@ -444,10 +484,10 @@ make_row(struct qp__pg_link *link, void *arg)
   return qp__pg_sync(link);
 }
 
-enum qp_rc
-qp__pg_index_row(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err)
+static enum qp_rc
+index_row(struct qp__pg *pg, const struct qp_uuid *id, bool all, struct qp_err *err)
 {
-  struct making x = { .pg = pg, .id = *id };
+  struct making x = { .pg = pg, .id = *id, .all = all };
   struct qp__pg_link *link = NULL;
   enum qp_rc rc = qp__pg_query(pg, "make a row of the catalogue", make_row, &x, &link, err);
 
@@ -455,6 +495,12 @@ qp__pg_index_row(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err
   if (!rc && x.rc && err)
     *err = x.err;
   return rc ? rc : x.rc;
+}
+
+enum qp_rc
+qp__pg_index_row(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err)
+{
+  return index_row(pg, id, false, err);
 }
 
 /* Some of the contexts that quipu.unlisted names. */
@@ -499,7 +545,7 @@ qp__pg_index_rest(struct qp__pg *pg, qp_reindex_visit *visit, void *arg, struct 
             (unsigned long long)total);
   while (!rc && count) {
     for (size_t i = 0; i < count && !rc; i++) {
-      rc = qp__pg_index_row(pg, &ids[i], err);
+      rc = index_row(pg, &ids[i], true, err);
       if (!rc && visit) /* with its words */
         rc = index_context(pg, &ids[i], INT64_MAX, NULL, err);
       done++;

@@ -46,6 +46,7 @@ enum qp__pg_type {
   QP__PG_INT2 = 21,
   QP__PG_INT4 = 23,
   QP__PG_TEXT = 25,
+  QP__PG_FLOAT8 = 701,
   QP__PG_UUID = 2950,
 };
 struct qp__pg_array {
@@ -58,6 +59,7 @@ void qp__pg_array_reset(struct qp__pg_array *a);
 void qp__pg_array_release(struct qp__pg_array *a);
 void qp__pg_array_add(struct qp__pg_array *a, const void *data, size_t len); /* NULL: SQL's NULL */
 void qp__pg_array_add_int(struct qp__pg_array *a, int64_t n); /* INT8, INT4, INT2 or BOOL */
+void qp__pg_array_add_float(struct qp__pg_array *a, double x);
 /* QP_NOMEM or QP_TOOBIG if an add has failed. */
 enum qp_rc qp__pg_add_array(struct qp__pg_call *c, struct qp__pg_array *a, struct qp_err *err);
 

@@ -183,6 +183,18 @@ send_of_context(struct qp__pg_link *link, enum qp__pg_statement statement,
 }
 
 void
+qp__pg_rows_count_trash(struct qp__pg_link *link, const struct qp__pg_op *op, bool trashed)
+{
+  struct qp__pg_call call = { .statement = QP__PG_ROW_TRASH };
+
+  qp__pg_add_uuid(&call, &op->scope);
+  qp__pg_add_uuid(&call, &op->id);
+  qp__pg_add_int8(&call, trashed ? 1 : -1);
+  qp__pg_add_int8(&call, op->entry.size);
+  qp__pg_send(link, &call);
+}
+
+void
 qp__pg_rows_trash(struct qp__pg *pg, struct qp__pg_link *link, const struct qp__pg_op *op,
                   bool trashed)
 {
@@ -210,6 +222,7 @@ qp__pg_rows_purge(struct qp__pg *pg, struct qp__pg_link *link, const struct qp_u
     return rc;
   qp__pg_add_int2(&texts, qp__pg_slot(pg));
   qp__pg_send(link, &texts);
+  send_of_context(link, QP__PG_USAGE_DROP, context);
   send_of_context(link, QP__PG_ROW_COUNT, context);
   return QP_OK;
 }
@@ -222,6 +235,7 @@ qp__pg_rows_delete(struct qp__pg *pg, struct qp__pg_link *link, const struct qp_
   qp__pg_add_uuid(&texts, context);
   qp__pg_add_int2(&texts, qp__pg_slot(pg));
   qp__pg_send(link, &texts);
+  send_of_context(link, QP__PG_USAGE_DROP, context);
   send_of_context(link, QP__PG_ROW_DROP, context);
   send_of_context(link, QP__PG_UNLISTED_DROP, context);
 }

@@ -30,6 +30,9 @@ enum qp_rc qp__pg_rows_put(struct qp__pg_rows *rows, const struct qp_uuid *conte
 enum qp_rc qp__pg_rows_send(struct qp__pg_rows *rows, struct qp__pg_link *link, struct qp_err *err);
 
 /* These send at once. */
+/* Before the mark of the message changes. */
+void qp__pg_rows_count_trash(struct qp__pg_link *link, const struct qp__pg_op *op, bool trashed);
+/* Afterwards. */
 void qp__pg_rows_trash(struct qp__pg *pg, struct qp__pg_link *link, const struct qp__pg_op *op,
                        bool trashed);
 /* After the messages were deleted. */

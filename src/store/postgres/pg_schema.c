@@ -86,7 +86,32 @@ static const char *const version_4[] = {
   NULL,
 };
 
-static const char *const *const migrations[] = { version_1, version_2, version_3, version_4 };
+/* Reports of sizes and usage (pg_report.c). */
+static const char *const version_5[] = {
+  /* Messages and bytes from the root to the head; NULL: not known yet. */
+  "ALTER TABLE quipu.branches ADD COLUMN messages int8, ADD COLUMN bytes int8",
+  /* `counted` is the number of the newest message that is in quipu.usage. It is never above
+   * `indexed`; a purge makes it negative and lower than ever, and all messages are counted again.
+   * What is in the trash is NULL if nothing is. */
+  "ALTER TABLE quipu.catalogue ADD COLUMN trash int8, ADD COLUMN trash_bytes int8, "
+  "ADD COLUMN counted int8 NOT NULL DEFAULT 0",
+  "UPDATE quipu.catalogue c SET trash = n.messages, trash_bytes = n.bytes "
+  "FROM (SELECT k.context, count(*) AS messages, sum(m.size) AS bytes FROM quipu.marks k "
+  "JOIN quipu.messages m ON m.context = k.context AND m.id = k.id "
+  "WHERE k.trashed IS NOT NULL GROUP BY 1) n WHERE c.context = n.context",
+  "CREATE INDEX catalogue_uncounted ON quipu.catalogue (context) WHERE counted < last",
+  "DROP INDEX quipu.catalogue_due",
+  /* What the answers of a context have used, per quarter of an hour and model. */
+  "CREATE TABLE quipu.usage (context uuid, quarter int8, model text COLLATE \"C\", "
+  "answers int8 NOT NULL, input float8 NOT NULL, output float8 NOT NULL, cached float8 NOT NULL, "
+  "cost float8 NOT NULL, unpriced int8 NOT NULL, PRIMARY KEY (context, quarter, model)) "
+  "WITH (fillfactor = 80)",
+  "CREATE INDEX usage_quarter ON quipu.usage (quarter)",
+  NULL,
+};
+
+static const char *const *const migrations[] = { version_1, version_2, version_3, version_4,
+                                                 version_5 };
 #define NEWEST (sizeof(migrations) / sizeof(migrations[0]))
 
 static enum qp__pg_outcome

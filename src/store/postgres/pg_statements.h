@@ -58,6 +58,22 @@
   "JOIN quipu.messages m ON m.context = p.context AND m.number = p.number "               \
   "JOIN quipu.contents b ON b.context = p.context AND b.id = p.id ORDER BY " order
 
+/* What answers have used: $1 and $2 the first quarter of an hour and the one after the last, $3 how
+ * many groups, $4 the owner. */
+#define QP__PG_USED                                                                         \
+  "sum(u.answers)::int8, sum(u.input), sum(u.output), sum(u.cached), sum(u.cost) AS cost, " \
+  "sum(u.unpriced)::int8, sum(u.input + u.output) AS tokens FROM quipu.usage u "
+#define QP__PG_OF_OWNER "JOIN quipu.catalogue c ON c.context = u.context AND c.owner = $4 "
+#define QP__PG_PERIOD "WHERE u.quarter >= $1 AND u.quarter < $2 "
+#define QP__PG_DAYS(of)                                                                   \
+  "SELECT * FROM (SELECT (u.quarter + $5::int8) / 96 AS day, NULL::text, " QP__PG_USED of \
+      QP__PG_PERIOD "GROUP BY 1 ORDER BY 1 DESC LIMIT $3) d ORDER BY day"
+#define QP__PG_MODELS(of)                                     \
+  "SELECT u.model, NULL::text, " QP__PG_USED of QP__PG_PERIOD \
+  "GROUP BY 1 ORDER BY cost DESC, tokens DESC, 1 LIMIT $3"
+/* A parameter that a statement does not need. */
+#define QP__PG_UNUSED(param) "JOIN (SELECT " param " AS unused) unused ON true "
+
 /* X(name, text) */
 #define QP__PG_STATEMENTS(X)                                                                       \
   /* ---- transactions ---- */                                                                     \
@@ -174,9 +190,10 @@
     "SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) ON CONFLICT DO NOTHING")            \
   X(CONTENT_PUT, "INSERT INTO quipu.contents (context, id, bytes) VALUES ($1, $2, $3) "            \
                  "ON CONFLICT (context, id) DO UPDATE SET bytes = excluded.bytes")                 \
-  X(HEADS_PUT, "INSERT INTO quipu.branches (context, branch, head) "                               \
-               "SELECT * FROM unnest($1::uuid[], $2::text[], $3::uuid[]) "                         \
-               "ON CONFLICT (context, branch) DO UPDATE SET head = excluded.head")                 \
+  X(HEADS_PUT, "INSERT INTO quipu.branches (context, branch, head, messages, bytes) "              \
+               "SELECT * FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::int8[], $5::int8[]) " \
+               "ON CONFLICT (context, branch) DO UPDATE SET head = excluded.head, "                \
+               "messages = excluded.messages, bytes = excluded.bytes")                             \
   X(BRANCH_RENAME, "UPDATE quipu.branches SET branch = $3 WHERE context = $1 AND branch = $2")     \
   X(BRANCH_DROP, "DELETE FROM quipu.branches WHERE context = $1 AND branch = $2")                  \
   X(STATUS_PUT, "INSERT INTO quipu.marks (context, id, status) VALUES ($1, $2, $3) "               \
@@ -260,10 +277,24 @@
                "FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[]) "          \
                "AS w (context, updated, messages, bytes, last) WHERE c.context = w.context")       \
   X(ROW_DROP, "DELETE FROM quipu.catalogue WHERE context = $1")                                    \
-  /* After messages were purged. */                                                                \
-  X(ROW_COUNT, "UPDATE quipu.catalogue SET (messages, bytes) = (SELECT count(*), "                 \
-               "coalesce(sum(size), 0) FROM quipu.messages WHERE context = $1) "                   \
-               "WHERE context = $1")                                                               \
+  /* After messages were purged, or when the row is made anew. The numbers of the newest ones */   \
+  /* may be given again. */                                                                        \
+  X(ROW_COUNT,                                                                                     \
+    "UPDATE quipu.catalogue c SET messages = n.messages, bytes = n.bytes, trash = n.trash, "       \
+    "trash_bytes = n.trash_bytes, last = n.last, indexed = least(c.indexed, n.last), "             \
+    "counted = least(c.counted, 0) - 1 FROM (SELECT count(*) AS messages, "                        \
+    "coalesce(sum(m.size), 0) AS bytes, nullif(count(k.id), 0) AS trash, "                         \
+    "sum(m.size) FILTER (WHERE k.id IS NOT NULL) AS trash_bytes, "                                 \
+    "coalesce(max(m.number), 0) AS last FROM quipu.messages m "                                    \
+    "LEFT JOIN quipu.marks k ON k.context = m.context AND k.id = m.id "                            \
+    "AND k.trashed IS NOT NULL WHERE m.context = $1) n WHERE c.context = $1")                      \
+  X(USAGE_DROP, "DELETE FROM quipu.usage WHERE context = $1")                                      \
+  /* Before message $2 of $4 bytes moves to the trash ($3: 1) or back ($3: -1). */                 \
+  X(ROW_TRASH,                                                                                     \
+    "UPDATE quipu.catalogue SET trash = nullif(coalesce(trash, 0) + $3::int8, 0), "                \
+    "trash_bytes = coalesce(trash_bytes, 0) + $3::int8 * $4::int8 WHERE context = $1 AND "         \
+    "($3::int8 < 0) = EXISTS (SELECT FROM quipu.marks WHERE context = $1 AND id = $2 "             \
+    "AND trashed IS NOT NULL)")                                                                    \
   /* Until the transaction ends, nobody adds words of the context. */                              \
   X(CONTEXT_LOCK, "SELECT 1 FROM quipu.contexts WHERE context = $1 FOR UPDATE")                    \
   X(TEXT_TRASH,                                                                                    \
@@ -282,11 +313,11 @@
     "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) " QP__PG_COUNT(          \
         "$3::int2"))                                                                               \
   /* ---- words, and rows from what is stored (pg_index.c) ---- */                                 \
-  X(DUE, "SELECT context, last FROM quipu.catalogue WHERE indexed < last LIMIT 1000")              \
-  X(DUE_OF, "SELECT indexed, last FROM quipu.catalogue WHERE context = $1")                        \
-  X(DUE_MESSAGES, "SELECT m.number, m.id, b.bytes FROM (SELECT number, id, "                       \
+  X(DUE, "SELECT context, last FROM quipu.catalogue WHERE counted < last LIMIT 1000")              \
+  X(DUE_OF, "SELECT indexed, last, counted FROM quipu.catalogue WHERE context = $1")               \
+  X(DUE_MESSAGES, "SELECT m.number, m.id, b.bytes, m.at FROM (SELECT number, id, at, "             \
                   "sum(size) OVER (ORDER BY number) - size AS before FROM quipu.messages "         \
-                  "WHERE context = $1 AND number > (SELECT indexed FROM quipu.catalogue "          \
+                  "WHERE context = $1 AND number > (SELECT counted FROM quipu.catalogue "          \
                   "WHERE context = $1) ORDER BY number LIMIT 200) m "                              \
                   "LEFT JOIN quipu.contents b ON b.context = $1 AND b.id = m.id "                  \
                   "WHERE m.before < 4194304 ORDER BY m.number")                                    \
@@ -301,7 +332,21 @@
                "ON CONFLICT DO NOTHING RETURNING length, trashed), "                               \
                "d AS (SELECT 1 AS texts, length AS words FROM n WHERE NOT trashed) " QP__PG_COUNT( \
                    "$6::int2"))                                                                    \
-  X(INDEXED, "UPDATE quipu.catalogue SET indexed = $2 WHERE context = $1 AND indexed < $2")        \
+  /* Adds what answers have used, unless another server has counted them ($3: from where). */      \
+  X(COUNTED,                                                                                       \
+    "WITH c AS (UPDATE quipu.catalogue SET indexed = greatest(indexed, $2), counted = $2 "         \
+    "WHERE context = $1 AND counted = $3 RETURNING 1), "                                           \
+    "u AS (INSERT INTO quipu.usage AS o "                                                          \
+    "(context, quarter, model, answers, input, output, cached, cost, unpriced) "                   \
+    "SELECT $1, w.quarter, w.model, count(*), sum(w.input), sum(w.output), sum(w.cached), "        \
+    "sum(w.cost), count(*) FILTER (WHERE w.unpriced) FROM c, "                                     \
+    "unnest($4::int8[], $5::text[], $6::float8[], $7::float8[], $8::float8[], $9::float8[], "      \
+    "$10::bool[]) AS w (quarter, model, input, output, cached, cost, unpriced) "                   \
+    "GROUP BY w.quarter, w.model ON CONFLICT (context, quarter, model) DO UPDATE SET "             \
+    "answers = o.answers + excluded.answers, input = o.input + excluded.input, "                   \
+    "output = o.output + excluded.output, cached = o.cached + excluded.cached, "                   \
+    "cost = o.cost + excluded.cost, unpriced = o.unpriced + excluded.unpriced) "                   \
+    "SELECT count(*) FROM c")                                                                      \
   X(UNLISTED, "SELECT context FROM quipu.unlisted LIMIT 256")                                      \
   X(UNLISTED_COUNT, "SELECT count(*) FROM quipu.unlisted")                                         \
   X(UNLISTED_ADD, "INSERT INTO quipu.unlisted (context) VALUES ($1) ON CONFLICT DO NOTHING")       \
@@ -315,7 +360,34 @@
                 "AND m.id = b.head WHERE b.context = $1), 0) FROM quipu.contexts c, "              \
                 "(SELECT count(*) AS messages, coalesce(sum(size), 0)::int8 AS bytes, "            \
                 "coalesce(max(number), 0) AS last FROM quipu.messages WHERE context = $1) n "      \
-                "WHERE c.context = $1")
+                "WHERE c.context = $1")                                                            \
+  /* ---- reports (pg_report.c) ---- */                                                            \
+  X(SIZES, "SELECT p.context, p.title, p.owner, p.updated, p.messages, p.bytes, p.meta, p.trash, " \
+           "p.trash_bytes, p.branches, b.branch, b.messages, b.bytes FROM "                        \
+           "(SELECT * FROM quipu.catalogue WHERE (bytes, context) < ($1, $2) "                     \
+           "AND ($4::text IS NULL OR owner = $4) AND (NOT $5::bool OR trash > 0) "                 \
+           "ORDER BY bytes DESC, context DESC LIMIT $3) p LEFT JOIN LATERAL "                      \
+           "(SELECT branch, messages, bytes FROM quipu.branches WHERE context = p.context "        \
+           "ORDER BY bytes DESC, branch LIMIT $6::int8) b ON true "                                \
+           "ORDER BY p.bytes DESC, p.context DESC, b.bytes DESC, b.branch")                        \
+  X(SIZE_SUM, "SELECT count(*), coalesce(sum(messages), 0)::int8, coalesce(sum(bytes), 0)::int8, " \
+              "coalesce(sum(meta), 0)::int8, coalesce(sum(trash), 0)::int8, "                      \
+              "coalesce(sum(trash_bytes), 0)::int8 FROM quipu.catalogue "                          \
+              "WHERE $1::text IS NULL OR owner = $1")                                              \
+  /* Unless a head has moved since it was read. */                                                 \
+  X(MEASURED, "UPDATE quipu.branches b SET messages = w.messages, bytes = w.bytes "                \
+              "FROM unnest($2::text[], $3::uuid[], $4::int8[], $5::int8[]) "                       \
+              "AS w (branch, head, messages, bytes) WHERE b.context = $1 AND b.branch = w.branch " \
+              "AND b.head IS NOT DISTINCT FROM w.head AND b.messages IS NULL")                     \
+  X(UNMEASURE, "UPDATE quipu.branches SET messages = NULL, bytes = NULL WHERE context = $1")       \
+  X(USAGE_DAYS, QP__PG_DAYS(QP__PG_OF_OWNER))                                                      \
+  X(USAGE_DAYS_ALL, QP__PG_DAYS(QP__PG_UNUSED("$4::text")))                                        \
+  X(USAGE_MODELS, QP__PG_MODELS(QP__PG_OF_OWNER))                                                  \
+  X(USAGE_MODELS_ALL, QP__PG_MODELS(QP__PG_UNUSED("$4::text")))                                    \
+  X(USAGE_CONTEXTS,                                                                                \
+    "SELECT u.context, c.title, " QP__PG_USED "JOIN quipu.catalogue c ON c.context = u.context "   \
+    "AND ($4::text IS NULL OR c.owner = $4) " QP__PG_PERIOD                                        \
+    "GROUP BY u.context, c.title ORDER BY cost DESC, tokens DESC, 1 LIMIT $3")
 
 enum qp__pg_statement {
 #define QP__PG_ENUM(name, text) QP__PG_##name,

@@ -56,8 +56,11 @@ copy_change(struct qp__pg_ticket *t, const struct qp__driver_change *ch, struct 
   op->parent = ch->parent;
   op->at = ch->at;
   op->cut = ch->cut;
-  if (ch->kind == QP__CHANGE_MESSAGE) {
+  op->path_messages = ch->path_messages;
+  op->path_bytes = ch->path_bytes;
+  if (ch->entry)
     memcpy(&op->entry, ch->entry, sizeof(op->entry));
+  if (ch->kind == QP__CHANGE_MESSAGE) {
     op->id = ch->entry->id;
     op->at = ++op->context->number;
   } else if (ch->kind == QP__CHANGE_META) {
@@ -160,6 +163,7 @@ enum column {
   W_2,
   W_3,
   W_4,
+  W_5,
   COLUMNS,
 };
 
@@ -175,7 +179,7 @@ struct latest {
   const char *name;
   struct qp_uuid id;
   struct qp_bytes bytes;
-  int64_t start, size;
+  int64_t start, size; /* of a head: messages and bytes up to it */
 };
 
 struct latest_list {
@@ -255,6 +259,7 @@ static void
 set_types(struct gather *g, enum qp__pg_type b, enum qp__pg_type c, enum qp__pg_type d)
 {
   g->columns[W_1].type = QP__PG_UUID;
+  g->columns[W_5].type = QP__PG_INT8;
   g->columns[W_2].type = b;
   g->columns[W_3].type = c;
   g->columns[W_4].type = d;
@@ -275,16 +280,18 @@ send_metas(struct gather *g, struct qp_err *err)
 static enum qp_rc
 send_heads(struct gather *g, struct qp_err *err)
 {
-  set_types(g, QP__PG_TEXT, QP__PG_UUID, QP__PG_TEXT);
+  set_types(g, QP__PG_TEXT, QP__PG_UUID, QP__PG_INT8);
   for (size_t i = 0; i < g->heads.count; i++) {
     const struct latest *e = &g->heads.list[i];
 
     add_id(&g->columns[W_1], &e->scope);
     qp__pg_array_add(&g->columns[W_2], e->name, strlen(e->name));
     add_id(&g->columns[W_3], or_null(&e->id));
+    qp__pg_array_add_int(&g->columns[W_4], e->start);
+    qp__pg_array_add_int(&g->columns[W_5], e->size);
   }
   g->heads.count = 0;
-  return send_columns(g, QP__PG_HEADS_PUT, W_1, 3, false, err);
+  return send_columns(g, QP__PG_HEADS_PUT, W_1, 5, false, err);
 }
 
 /* Files that begin with this batch, or those that grow. */
@@ -338,14 +345,15 @@ out_of_memory(struct qp_err *err)
 }
 
 static enum qp_rc
-put_head(struct gather *g, const struct qp_uuid *context, const char *branch,
-         const struct qp_uuid *head, struct qp_err *err)
+put_head(struct gather *g, const struct qp__pg_op *op, const char *branch, struct qp_err *err)
 {
-  struct latest *e = latest_of(&g->heads, context, branch);
+  struct latest *e = latest_of(&g->heads, &op->scope, branch);
 
   if (!e)
     return out_of_memory(err);
-  e->id = *head;
+  e->id = op->id;
+  e->start = (int64_t)op->path_messages;
+  e->size = (int64_t)op->path_bytes;
   return QP_OK;
 }
 
@@ -379,7 +387,7 @@ add_message(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
   add_id(&c[C_CONTEXT], &op->scope);
   add_id(&c[C_ID], &op->id);
   add_bytes(&c[C_BYTES], op->bytes);
-  return put_head(g, &op->scope, op->name, &op->id, err);
+  return put_head(g, op, op->name, err);
 }
 
 static void
@@ -567,7 +575,6 @@ send_purge(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
 static enum qp_rc
 send_other(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
 {
-  static const struct qp_uuid none;
   struct qp__pg_call call;
 
   switch (op->kind) {
@@ -583,10 +590,12 @@ send_other(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
     send_of_message(g, QP__PG_STATUS_PUT, op);
     return QP_OK;
   case QP__CHANGE_TRASH:
+    qp__pg_rows_count_trash(g->link, op, true);
     send_of_message(g, QP__PG_TRASH_PUT, op);
     qp__pg_rows_trash(g->pg, g->link, op, true);
     return QP_OK;
   case QP__CHANGE_UNTRASH:
+    qp__pg_rows_count_trash(g->link, op, false);
     send_of_message(g, QP__PG_TRASH_DROP, op);
     qp__pg_rows_trash(g->pg, g->link, op, false);
     return QP_OK;
@@ -610,7 +619,7 @@ send_other(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
     return QP_OK;
   case QP__PG_OP_CREATE:
     send_create(g, op);
-    return put_head(g, &op->scope, "main", &none, err);
+    return put_head(g, op, "main", err);
   case QP__PG_OP_ADOPT:
     send_create(g, op);
     send_of_context(g, QP__PG_UNLISTED_ADD, op);
@@ -636,7 +645,7 @@ send_change(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
   case QP__CHANGE_META:
     return put_meta(g, op, err);
   case QP__CHANGE_HEAD:
-    return put_head(g, &op->scope, op->name, &op->id, err);
+    return put_head(g, op, op->name, err);
   case QP__CHANGE_FILE_APPEND:
     if (!op->cut)
       return append_file(g, op, err);

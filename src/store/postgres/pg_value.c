@@ -130,6 +130,17 @@ qp__pg_array_add_int(struct qp__pg_array *a, int64_t n)
   qp__pg_array_add(a, bytes, size);
 }
 
+void
+qp__pg_array_add_float(struct qp__pg_array *a, double x)
+{
+  uint8_t bytes[8];
+  uint64_t bits;
+
+  memcpy(&bits, &x, sizeof(bits));
+  put_number(bytes, bits, sizeof(bytes));
+  qp__pg_array_add(a, bytes, sizeof(bytes));
+}
+
 enum qp_rc
 qp__pg_add_array(struct qp__pg_call *c, struct qp__pg_array *a, struct qp_err *err)
 {

@@ -13,6 +13,7 @@
  *   pg_rows.c     what a commit changes in the catalogue
  *   pg_catalogue.c  lists and search
  *   pg_index.c    words for the search, and rows of the catalogue from what is stored
+ *   pg_report.c   sizes of contexts, and what answers have used
  *   postgres.c    opening, closing, the table of functions
  *
  * Locks: `lock` guards the queue of commits and the state of the handles. It is never held while
@@ -97,7 +98,8 @@ struct qp__pg_op {
   struct qp_uuid id, parent;
   struct qp__entry entry;
   const char *dir;
-  int64_t at; /* time, status, number of a message, offset in a file */
+  int64_t at;                         /* time, status, number of a message, offset in a file */
+  uint64_t path_messages, path_bytes; /* of HEAD and MESSAGE, as in struct qp__driver_change */
   bool cut;
   bool joined; /* of CREATE, ADOPT, DELETE: the name is that of a server among others */
   struct qp_bytes bytes;
@@ -195,6 +197,9 @@ enum qp_rc qp__pg_context_list(void *self, qp_context_visit *visit, void *arg, s
 enum qp_rc qp__pg_context_load(void *self, const struct qp_uuid *id, struct qp__image *image,
                                struct qp__problems *problems, void **out, struct qp_err *err);
 void qp__pg_context_free(void *self, void *context);
+/* Loads the tree and the heads of a context without its lease, into an image that is initialised. */
+enum qp_rc qp__pg_context_look(struct qp__pg *pg, const struct qp_uuid *id, struct qp__image *image,
+                               struct qp_err *err);
 enum qp_rc qp__pg_context_peek(void *self, const struct qp_uuid *id, struct qp__buf *meta,
                                uint8_t stamp[16], struct qp_err *err);
 enum qp_rc qp__pg_context_create(void *self, const struct qp_uuid *id, struct qp_bytes meta,
@@ -220,10 +225,24 @@ enum qp_rc qp__pg_file_list(void *self, const char *dir, qp__file_visit *visit, 
 /* ---- pg_catalogue.c ---- */
 
 extern const struct qp__driver_catalogue qp__pg_catalogue;
+/* Asks, and gives the link back before anyone looks at the answer: visitors may call the store. The
+ * caller clears *out, also after a failure. */
+enum qp_rc qp__pg_answer(struct qp__pg *pg, const char *what, const struct qp__pg_call *call,
+                         PGresult **out, struct qp_err *err);
+
+/* ---- pg_report.c ---- */
+
+enum qp_rc qp__pg_sizes(void *self, const struct qp__size_query *query, qp_size_visit *visit,
+                        void *arg, struct qp_err *err);
+enum qp_rc qp__pg_size_sum(void *self, const char *owner, struct qp_size_total *out,
+                           struct qp_err *err);
+enum qp_rc qp__pg_usage(void *self, const struct qp__usage_query *query, qp_usage_visit *visit,
+                        void *arg, struct qp_err *err);
 
 /* ---- pg_index.c ---- */
 
-/* Makes the words of all messages that were committed before the call. */
+/* Makes the words of all messages that were committed before the call, and counts what the answers
+ * among them have used. */
 enum qp_rc qp__pg_index_due(struct qp__pg *pg, struct qp_err *err);
 /* Makes the row of a context from what is stored; its words are due. A context that is gone is no
  * failure. */
