@@ -112,17 +112,30 @@ qp__lease_wait(const struct qp_store *s, struct qp_err *err)
 
 /* ---- one lease ---- */
 
+static bool
+has_common(const struct qp_store *s)
+{
+  return atomic_load(&s->common) == atomic_load(&s->losses) + 1;
+}
+
 enum qp_rc
 qp__lease_take_common(struct qp_store *s, struct qp_err *err)
 {
-  unsigned long long losses = atomic_load(&s->losses);
-  enum qp_rc rc;
+  enum qp_rc rc = QP_OK;
 
-  if (!qp__lease_joined(s) || atomic_load(&s->common) == losses + 1)
+  if (!qp__lease_joined(s) || has_common(s))
     return QP_OK;
-  rc = s->driver->lease->take(s->self, &qp__lease_common, err);
-  if (!rc)
-    atomic_store(&s->common, losses + 1);
+  qp__mutex_lock(&s->common_lock);
+  if (!has_common(s)) {
+    unsigned long long losses = atomic_load(&s->losses);
+
+    rc = s->driver->lease->take(s->self, &qp__lease_common, err);
+    if (!rc) {
+      qp__sessions_forget(s->sessions); /* a late request may have loaded them without the lease */
+      atomic_store(&s->common, losses + 1);
+    }
+  }
+  qp__mutex_unlock(&s->common_lock);
   return rc;
 }
 

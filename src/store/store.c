@@ -146,6 +146,7 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
   qp__mutex_init(&s->lock, QP__RANK_STORE);
   qp__mutex_init(&s->prompt_lock, QP__RANK_PROMPT);
   qp__mutex_init(&s->blob_lock, QP__RANK_BLOB);
+  qp__mutex_init(&s->common_lock, QP__RANK_NONE);
   qp__mutex_init(&s->watch_lock, QP__RANK_NONE);
   (void)pthread_rwlock_init(&s->import_lock, NULL);
   (void)pthread_cond_init(&s->ready, NULL);
@@ -174,6 +175,7 @@ qp_store_close(struct qp_store *s)
   (void)pthread_cond_destroy(&s->ready);
   (void)pthread_rwlock_destroy(&s->import_lock);
   qp__mutex_release(&s->watch_lock);
+  qp__mutex_release(&s->common_lock);
   qp__mutex_release(&s->blob_lock);
   qp__mutex_release(&s->prompt_lock);
   qp__mutex_release(&s->lock);

@@ -565,6 +565,45 @@ test_a_server_that_is_gone_writes_nothing_late(void **state)
   qp_store_close(s);
 }
 
+struct losses {
+  struct qp_store *store;
+  atomic_int calls, valid;
+};
+
+static void
+count_loss(void *arg)
+{
+  struct losses *l = arg;
+
+  atomic_fetch_add(&l->valid, qp__lease_valid(l->store));
+  atomic_fetch_add(&l->calls, 1);
+}
+
+/* Otherwise a request could be answered with what was loaded under the old name. */
+static void
+test_a_lease_is_valid_again_after_all_was_forgotten(void **state)
+{
+  struct losses losses = { .store = NULL };
+  struct qp_store *s;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  s = losses.store = open_at(url);
+  OK(qp__lease_join(s, 600000, &failure));
+  assert_true(qp__lease_valid(s));
+  qp__lease_watch(s, QP__LEASE_SERVER,
+                  &(struct qp__lease_watch){ .lost = count_loss, .arg = &losses });
+  pg_run("DELETE FROM quipu.servers");
+  OK(qp__lease_announce(s, "http://127.0.0.1:1", &failure)); /* extends the row at once */
+  while (atomic_load(&losses.calls) < 2 || !qp__lease_valid(s))
+    (void)sched_yield();
+  assert_int_equal(atomic_load(&losses.valid), 0);
+  qp__lease_watch(s, QP__LEASE_SERVER, NULL);
+  qp__lease_leave(s);
+  qp_store_close(s);
+}
+
 /* ---- hostile text ---- */
 
 static void
@@ -748,6 +787,7 @@ main(void)
     cmocka_unit_test_setup(test_a_paused_server_neither_deletes_nor_creates, begin),
     cmocka_unit_test_setup(test_messages_are_read_in_one_query, begin),
     cmocka_unit_test_setup(test_a_server_that_is_gone_writes_nothing_late, begin),
+    cmocka_unit_test_setup(test_a_lease_is_valid_again_after_all_was_forgotten, begin),
     cmocka_unit_test_setup(test_nothing_becomes_sql, begin),
     cmocka_unit_test_setup(test_a_password_is_never_told, begin),
     cmocka_unit_test_setup(test_a_newer_schema_is_refused, begin),

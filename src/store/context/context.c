@@ -125,6 +125,7 @@ add_busy(struct qp_store *s, const struct qp_uuid *id)
   c->store = s;
   c->id = *id;
   c->number = ++s->next_number;
+  c->losses = atomic_load(&s->losses);
   c->stage = QP__CONTEXT_BUSY;
   s->busy_count++;
   c->refs = 1;
@@ -147,7 +148,20 @@ wait_for(struct qp_store *s, const struct qp_uuid *id)
   return c;
 }
 
-/* Ends BUSY: the context becomes usable, or is freed. */
+/* Takes a context out of the table: its users keep it, and it is loaded again for new ones. */
+static void
+retire(struct qp_context *c)
+{
+  struct qp_context **at = find_place(c->store, &c->id);
+
+  QP_ASSERT_HELD(&c->store->lock);
+  atomic_store(&c->stale, true);
+  if (*at == c)
+    *at = c->chain;
+}
+
+/* Ends BUSY: the context becomes usable, or is freed. If the leases were lost meanwhile, only the
+ * caller uses it: qp__contexts_retire_all() looks at READY ones only. */
 static void
 end_busy(struct qp_context *c, bool keep)
 {
@@ -155,10 +169,13 @@ end_busy(struct qp_context *c, bool keep)
 
   qp__mutex_lock(&s->lock);
   s->busy_count--;
-  if (keep)
+  if (keep) {
     c->stage = QP__CONTEXT_READY;
-  else
+    if (atomic_load(&s->losses) != c->losses)
+      retire(c);
+  } else {
     remove_context(c);
+  }
   (void)pthread_cond_broadcast(&s->ready);
   qp__mutex_unlock(&s->lock);
 }
@@ -202,7 +219,6 @@ load_context(struct qp_context *c, struct qp_err *err)
 {
   struct qp_store *s = c->store;
   struct qp__problems problems = { .repair = !s->readonly, .log = &s->log };
-  unsigned long long losses = atomic_load(&s->losses);
   struct qp__image image;
   enum qp_rc rc = QP_OK;
 
@@ -219,7 +235,7 @@ load_context(struct qp_context *c, struct qp_err *err)
     c->old = image.old;
     rc = adopt_image(c, &image, err);
   }
-  if (!rc && atomic_load(&s->losses) != losses)
+  if (!rc && atomic_load(&s->losses) != c->losses)
     rc = qp__fail(err, QP_BUSY, "another server may hold the context; try again in a moment");
   if (QP_CHECKED && !rc)
     qp__context_invariants(c, true);
@@ -291,8 +307,7 @@ enter(struct qp_store *s, const struct qp_uuid *id, bool look, struct qp_context
   qp__mutex_lock(&s->lock);
   c = wait_for(s, id);
   if (c && compare && is_outdated(c, stamp)) {
-    atomic_store(&c->stale, true);
-    *find_place(s, id) = c->chain;
+    retire(c);
     c = NULL;
   }
   *fresh = !c;
@@ -502,13 +517,9 @@ void
 qp__context_retire(struct qp_context *c)
 {
   struct qp_store *s = c->store;
-  struct qp_context **at;
 
-  atomic_store(&c->stale, true);
   qp__mutex_lock(&s->lock);
-  at = find_place(s, &c->id);
-  if (*at == c)
-    *at = c->chain;
+  retire(c);
   qp__mutex_unlock(&s->lock);
 }
 

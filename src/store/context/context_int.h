@@ -51,9 +51,10 @@ enum qp__context_stage {
 struct qp_context {
   struct qp_store *store;
   struct qp_uuid id;
-  uint64_t number;   /* unique in the store: the pool's key */
-  void *driver;      /* the driver's handle */
-  bool old;          /* in an old format: read, never written */
+  uint64_t number;           /* unique in the store: the pool's key */
+  void *driver;              /* the driver's handle */
+  bool old;                  /* in an old format: read, never written */
+  unsigned long long losses; /* of the store when it was added to the table */
   atomic_bool stale; /* differs from the stored state: read, never written (store_recover.c) */
   uint8_t stamp[16]; /* of the driver, from before it was loaded; only in a read-only store */
   bool newborn;      /* created since the store was opened, and in memory since then */
@@ -124,8 +125,9 @@ struct qp_store {
   struct qp__migrating *migrating; /* contexts that are being migrated now */
 
   /* lease.h */
-  atomic_ullong losses; /* how often this process lost its leases */
-  atomic_ullong common; /* `losses` + 1 when it took qp__lease_common; 0: never */
+  atomic_ullong losses;         /* how often this process lost its leases */
+  atomic_ullong common;         /* `losses` + 1 when it took qp__lease_common; 0: never */
+  struct qp__mutex common_lock; /* one thread takes qp__lease_common */
   struct qp__mutex watch_lock;
   struct qp__lease_watch watches[QP__LEASE_ROLES];
 };

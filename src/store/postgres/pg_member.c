@@ -231,12 +231,18 @@ write_row(struct qp__pg_member *m, enum qp__pg_statement statement, const struct
   if (!*there)
     return rc;
   m->extended_at = sent;
-  atomic_store(&m->until, sent + pg->lease_ms / 10 * 9);
   atomic_store(&m->late_ms, now_ms(pg) - sent);
   return QP_OK;
 }
 
-/* Under a new name. */
+/* From now on this server answers from memory. */
+static void
+trust(struct qp__pg_member *m)
+{
+  atomic_store(&m->until, m->extended_at + m->pg->lease_ms / 10 * 9);
+}
+
+/* Under a new name. The caller calls trust() when nothing of the old name is in memory. */
 static enum qp_rc
 enter(struct qp__pg_member *m, struct qp_err *err)
 {
@@ -271,10 +277,12 @@ lose(struct qp__pg_member *m)
   qp__log(&m->pg->log, QP_LOG_WARN, "postgres",
           "this server did not extend its lease in time and lost its contexts to other servers");
   m->watch.lost(m->watch.arg);
-  if (enter(m, &err))
+  if (enter(m, &err)) {
     qp__log(&m->pg->log, QP_LOG_WARN, "postgres", "%s", err.msg); /* tried again */
-  else
-    m->watch.lost(m->watch.arg); /* what was loaded under the old name until now */
+    return;
+  }
+  m->watch.lost(m->watch.arg); /* what was loaded under the old name until now */
+  trust(m);
 }
 
 static void
@@ -286,7 +294,9 @@ extend(struct qp__pg_member *m)
 
   if (write_row(m, QP__PG_SERVER_EXTEND, &server, &there, &err))
     qp__log(&m->pg->log, QP_LOG_WARN, "postgres", "%s", err.msg);
-  else if (!there)
+  else if (there)
+    trust(m);
+  else
     lose(m);
 }
 
@@ -422,6 +432,7 @@ join(void *self, int64_t lease_ms, const struct qp__lease_watch *watch, struct q
   qp__mutex_init(&m->lock, QP__RANK_POSTGRES_MEMBER);
   rc = enter(m, err);
   if (!rc) {
+    trust(m);
     pg->member = m;
     rc = start_thread(m, err);
   }
