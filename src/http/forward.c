@@ -703,10 +703,9 @@ new_job(struct qp__forward *f, struct qp__request *r)
   j->forward = f;
   j->request = r;
   j->id = r->elsewhere;
-  /* Keys of actions are committed with the action. Other keys are known only to the server that has
-   * carried the request out (key_log.h). */
+  /* Keys of actions are committed with the action, other keys are in the store (key_log.h). */
   j->safe = r->route->scope < QP__SCOPE_WRITE || strcmp(r->method, "GET") == 0 ||
-            (!qp__idempotency_applies(r) && qp__request_header(r, "Idempotency-Key"));
+            qp__request_header(r, "Idempotency-Key");
   (void)pthread_mutex_init(&j->lock, NULL); /* cannot fail on Linux */
   qp__buf_init(&j->tail, TAIL_MAX);
   (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, copy_header, j);

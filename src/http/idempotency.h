@@ -10,7 +10,7 @@
 
 #include "http/request.h"
 
-/* Whether the key of this request is kept here: by this server, in its own log. */
+/* Whether the key of this request is kept here (key_log.h). */
 bool qp__idempotency_applies(const struct qp__request *r);
 /* *replayed: r->reply is the response of the first time. 409: the key was used for another request,
  * or the first one is being carried out, or nobody knows how it ended. */

@@ -4,7 +4,9 @@
  * Threads that append share syncs. Each writes its record with the lock held and then waits. The
  * first one that finds no sync under way leads: it syncs, without the lock, for all that have
  * written by then. An entry in the state RUNNING belongs to its request, so it stays in the table
- * while its request waits. */
+ * while its request waits.
+ *
+ * If the keys are in the store, the table and the file are empty. */
 #include "http/key_log.h"
 
 #include <fcntl.h>
@@ -17,6 +19,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/sum.h"
+#include "base/vec.h"
 #include "os/file.h"
 
 #define PENDING 1
@@ -27,6 +30,7 @@
 #define FRAME 8
 #define HEAD (1 + 2 * QP__KEY_HASH_LEN + 8)
 #define NEW_NAME QP__KEY_LOG_NAME ".new"
+#define LOST_MAX 1000
 #define BOX_MORE (crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES)
 
 enum kind { KIND_BEGUN = 1, KIND_DONE = 2, KIND_VOID = 3 };
@@ -61,6 +65,10 @@ struct qp__key_log {
   bool replacing; /* the file is about to be written again: nobody may append */
   off_t synced;   /* everything before it is durable */
   struct entry *buckets[BUCKETS];
+  struct qp_store *store; /* that has the keys, or NULL */
+  /* Keys that became UNKNOWN while the store could not be reached. With the lock. */
+  struct qp__shared_key *lost;
+  size_t lost_count, lost_cap;
 };
 
 /* ---- names ---- */
@@ -149,6 +157,38 @@ sweep(struct qp__key_log *log, int64_t now)
       at = &(*at)->next;
 }
 
+/* ---- boxes ---- */
+
+/* `out` has room for BOX_MORE bytes more than the response. */
+static enum qp_rc
+seal(struct qp__key_log *log, const struct qp__key_name *key, struct qp_bytes reply, uint8_t *out,
+     struct qp_err *err)
+{
+  if (log->os->random(log->os->self, out, crypto_secretbox_NONCEBYTES))
+    return qp__fail(err, QP_IO, "cannot get random bytes");
+  (void)crypto_secretbox_easy(out + crypto_secretbox_NONCEBYTES, (const uint8_t *)reply.data,
+                              reply.len, out, key->secret);
+  return QP_OK;
+}
+
+/* Appends the response. */
+static enum qp_rc
+unseal(const struct qp__key_name *key, struct qp_bytes box, struct qp__buf *reply,
+       struct qp_err *err)
+{
+  const uint8_t *p = (const uint8_t *)box.data;
+  size_t len = box.len < BOX_MORE ? 0 : box.len - BOX_MORE;
+
+  if (add_zeros(reply, len))
+    return qp__buf_check(reply, "the response", err);
+  if (box.len < BOX_MORE ||
+      crypto_secretbox_open_easy((uint8_t *)reply->data + reply->len - len,
+                                 p + crypto_secretbox_NONCEBYTES,
+                                 box.len - crypto_secretbox_NONCEBYTES, p, key->secret))
+    return qp__fail(err, QP_CORRUPT, "the stored response to a request with a key is damaged");
+  return QP_OK;
+}
+
 /* ---- the file; with the lock ---- */
 
 /* A record; the response of "done" is sealed. Released with qp__buf_release(). */
@@ -168,14 +208,8 @@ make_record(struct qp__key_log *log, struct qp__buf *out, enum kind kind,
   memcpy(p + 1, key->name, sizeof(key->name));
   memcpy(p + 1 + QP__KEY_HASH_LEN, key->digest, sizeof(key->digest));
   qp__put_le(p + HEAD - 8, (uint64_t)time, 8);
-  if (reply) {
-    uint8_t *nonce = p + HEAD;
-
-    if (log->os->random(log->os->self, nonce, crypto_secretbox_NONCEBYTES))
-      return qp__fail(err, QP_IO, "cannot get random bytes");
-    (void)crypto_secretbox_easy(nonce + crypto_secretbox_NONCEBYTES, (const uint8_t *)reply->data,
-                                reply->len, nonce, key->secret);
-  }
+  if (reply && seal(log, key, *reply, p + HEAD, err))
+    return QP_IO;
   qp__put_le((uint8_t *)out->data, len, 4);
   qp__put_le((uint8_t *)out->data + 4, qp__sum((const char *)p, len), 4);
   return QP_OK;
@@ -426,14 +460,15 @@ open_file(struct qp__key_log *log, struct qp_err *err)
 }
 
 enum qp_rc
-qp__key_log_new(const struct qp__os *os, const char *data, struct qp__key_log **out,
-                struct qp_err *err)
+qp__key_log_new(const struct qp__os *os, const char *data, struct qp_store *store,
+                struct qp__key_log **out, struct qp_err *err)
 {
   struct qp__key_log *log = qp__alloc0(1, sizeof(*log));
 
   if (!log)
     return qp__fail_nomem(err, "requests with keys");
   log->os = os;
+  log->store = qp__shared_offered(store) ? store : NULL;
   log->dir = log->fd = -1;
   (void)pthread_mutex_init(&log->lock, NULL); /* they cannot fail on Linux */
   (void)pthread_cond_init(&log->change, NULL);
@@ -455,8 +490,98 @@ qp__key_log_free(struct qp__key_log *log)
   qp__close(log->os, log->dir);
   (void)pthread_cond_destroy(&log->change);
   (void)pthread_mutex_destroy(&log->lock);
+  qp__free(log->lost);
   qp__free(log->data);
   qp__free(log);
+}
+
+/* ---- keys in the store ---- */
+
+static struct qp__shared_key
+shared_key(const struct qp__key_name *key)
+{
+  struct qp__shared_key out = { .claim = key->claim };
+
+  memcpy(out.name.b, key->name, sizeof(out.name.b));
+  memcpy(out.digest.b, key->digest, sizeof(out.digest.b));
+  return out;
+}
+
+/* Tells the store about keys that it could not be told about. */
+static void
+report_lost(struct qp__key_log *log)
+{
+  struct qp__shared_key key;
+  bool any;
+
+  do {
+    (void)pthread_mutex_lock(&log->lock);
+    any = log->lost_count > 0;
+    if (any)
+      key = log->lost[--log->lost_count];
+    (void)pthread_mutex_unlock(&log->lock);
+    if (any &&
+        qp__shared_key_end(log->store, &key, QP__KEY_UNKNOWN, (struct qp_bytes){ "", 0 }, NULL)) {
+      (void)pthread_mutex_lock(&log->lock);
+      if (log->lost_count < LOST_MAX) /* there is room: it was there */
+        log->lost[log->lost_count++] = key;
+      (void)pthread_mutex_unlock(&log->lock);
+      any = false;
+    }
+  } while (any);
+}
+
+static enum qp_rc
+begin_shared(struct qp__key_log *log, struct qp__key_name *key, enum qp__key_state *out,
+             struct qp__buf *reply, struct qp_err *err)
+{
+  struct qp__shared_key shared;
+  struct qp__buf box;
+  enum qp_rc rc;
+
+  if (log->os->random(log->os->self, key->claim.b, sizeof(key->claim.b)))
+    return qp__fail(err, QP_IO, "cannot get random bytes");
+  report_lost(log);
+  shared = shared_key(key);
+  qp__buf_init(&box, REPLY_MAX + 1024);
+  rc = qp__shared_key_begin(log->store, &shared, out, &box, err);
+  if (!rc && *out == QP__KEY_DONE)
+    rc = unseal(key, qp__buf_bytes(&box), reply, err);
+  qp__buf_release(&box);
+  return rc;
+}
+
+static void
+lose_shared(struct qp__key_log *log, const struct qp__shared_key *key)
+{
+  if (!qp__shared_key_end(log->store, key, QP__KEY_UNKNOWN, (struct qp_bytes){ "", 0 }, NULL))
+    return;
+  (void)pthread_mutex_lock(&log->lock);
+  if (log->lost_count < LOST_MAX) /* without it, the key is RUNNING until this server stops */
+    (void)qp__vec_push(log->lost, log->lost_count, log->lost_cap, *key);
+  (void)pthread_mutex_unlock(&log->lock);
+}
+
+static enum qp_rc
+end_shared(struct qp__key_log *log, const struct qp__key_name *key, const struct qp_bytes *reply,
+           struct qp_err *err)
+{
+  struct qp__shared_key shared = shared_key(key);
+  struct qp__buf box;
+  enum qp_rc rc = QP_OK;
+
+  qp__buf_init(&box, REPLY_MAX + 1024);
+  if (reply && add_zeros(&box, BOX_MORE + reply->len))
+    rc = qp__buf_check(&box, "the response to a request with a key", err);
+  if (reply && !rc)
+    rc = seal(log, key, *reply, (uint8_t *)box.data, err);
+  if (!rc)
+    rc = qp__shared_key_end(log->store, &shared, reply ? QP__KEY_DONE : QP__KEY_NEW,
+                            qp__buf_bytes(&box), err);
+  if (rc)
+    lose_shared(log, &shared);
+  qp__buf_release(&box);
+  return rc;
 }
 
 /* ---- requests; with the lock ---- */
@@ -467,8 +592,6 @@ replay(struct qp__key_log *log, const struct entry *entry, const struct qp__key_
        struct qp__buf *reply, struct qp_err *err)
 {
   struct qp__buf record;
-  const uint8_t *box;
-  size_t len;
   enum qp_rc rc;
 
   if (!log->data)
@@ -477,18 +600,10 @@ replay(struct qp__key_log *log, const struct entry *entry, const struct qp__key_
                : QP_OK;
   qp__buf_init(&record, REPLY_MAX + 1024);
   rc = read_record(log, log->fd, entry->at, &record, err);
-  if (rc == QP_NOTFOUND || (!rc && record.len < HEAD + BOX_MORE))
+  if (rc == QP_NOTFOUND)
     rc = qp__fail(err, QP_CORRUPT, "'%s' is damaged", QP__KEY_LOG_NAME);
-  if (rc)
-    goto out;
-  box = (const uint8_t *)record.data + HEAD;
-  len = record.len - HEAD - BOX_MORE;
-  rc = add_zeros(reply, len) ? qp__buf_check(reply, "the response", err) : QP_OK;
-  if (!rc && crypto_secretbox_open_easy(
-                 (uint8_t *)reply->data + reply->len - len, box + crypto_secretbox_NONCEBYTES,
-                 record.len - HEAD - crypto_secretbox_NONCEBYTES, box, key->secret))
-    rc = qp__fail(err, QP_CORRUPT, "'%s' is damaged", QP__KEY_LOG_NAME);
-out:
+  if (!rc)
+    rc = unseal(key, (struct qp_bytes){ record.data + HEAD, record.len - HEAD }, reply, err);
   qp__buf_release(&record);
   return rc;
 }
@@ -513,13 +628,15 @@ begin_new(struct qp__key_log *log, const struct qp__key_name *key, int64_t now, 
 }
 
 enum qp_rc
-qp__key_log_begin(struct qp__key_log *log, const struct qp__key_name *key, enum qp__key_state *out,
+qp__key_log_begin(struct qp__key_log *log, struct qp__key_name *key, enum qp__key_state *out,
                   struct qp__buf *reply, struct qp_err *err)
 {
   int64_t now = log->os->now_ms(log->os->self);
   struct entry **at;
   enum qp_rc rc = QP_OK;
 
+  if (log->store)
+    return begin_shared(log, key, out, reply, err);
   (void)pthread_mutex_lock(&log->lock);
   if (log->data && log->fd < 0)
     rc = open_file(log, err);
@@ -559,6 +676,8 @@ qp__key_log_end(struct qp__key_log *log, const struct qp__key_name *key,
   struct qp__buf record;
   enum qp_rc rc;
 
+  if (log->store)
+    return end_shared(log, key, reply, err);
   (void)pthread_mutex_lock(&log->lock);
   entry = *find(log, key->name);
   QP_ASSERT(entry && entry->state == QP__KEY_RUNNING);
@@ -578,8 +697,13 @@ qp__key_log_end(struct qp__key_log *log, const struct qp__key_name *key,
 void
 qp__key_log_lose(struct qp__key_log *log, const struct qp__key_name *key)
 {
+  struct qp__shared_key shared = shared_key(key);
   struct entry *e;
 
+  if (log->store) {
+    lose_shared(log, &shared);
+    return;
+  }
   (void)pthread_mutex_lock(&log->lock);
   e = *find(log, key->name);
   QP_ASSERT(e);

@@ -549,7 +549,7 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     rc = qp__fail_nomem(err, "starting the server");
   http->timeout_s = rc ? 0 : qp__http_settings(http)->timeout_s;
   if (!rc)
-    rc = qp__key_log_new(&qp__os_posix, options->data, &http->key_log, err);
+    rc = qp__key_log_new(&qp__os_posix, options->data, http->store, &http->key_log, err);
   if (!rc)
     rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc)

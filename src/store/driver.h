@@ -25,6 +25,7 @@
 #include "os/os.h"
 #include "store/context/loaded_context.h"
 #include "store/lease.h"
+#include "store/shared.h"
 #include "store/workers.h"
 
 /* ---- changes ---- */
@@ -336,6 +337,8 @@ struct qp__driver_lease {
   /* The time (os->mono_ms) until which no other server can hold what this one holds. 0: not
    * joined. */
   int64_t (*valid_until)(void *self);
+  /* How many milliseconds the clock of the store is ahead of os->now_ms. 0: not joined. */
+  int64_t (*clock_ahead)(void *self);
   /* Holds something that is not a context. QP_BUSY: another live server holds it. */
   enum qp_rc (*take)(void *self, const struct qp_uuid *id, struct qp_err *err);
   /* Gives a context up. No handle of it exists. */
@@ -349,13 +352,18 @@ struct qp__driver_lease {
   void (*leave)(void *self);
 };
 
-/* Small documents that all servers of the store see at once (shared.h has the contract). Without
+/* Small documents and keys of requests, which all servers of the store see at once (shared.h has the
+ * contract). Without
  * it: the store belongs to one server, which keeps them in files. */
 struct qp__driver_shared {
   enum qp_rc (*read)(void *self, const char *name, struct qp__buf *out, int64_t *version,
                      struct qp_err *err);
   enum qp_rc (*write)(void *self, const char *name, int64_t version, struct qp_bytes bytes,
                       struct qp_err *err);
+  enum qp_rc (*key_begin)(void *self, const struct qp__shared_key *key, enum qp__key_state *out,
+                          struct qp__buf *reply, struct qp_err *err);
+  enum qp_rc (*key_end)(void *self, const struct qp__shared_key *key, enum qp__key_state how,
+                        struct qp_bytes reply, struct qp_err *err);
 };
 
 /* Called with the stored bytes of entries[i]. */

@@ -87,6 +87,13 @@ qp__lease_announce(struct qp_store *s, const char *address, struct qp_err *err)
 
 /* ---- validity ---- */
 
+int64_t
+qp__lease_now(const struct qp_store *s)
+{
+  return s->os->now_ms(s->os->self) +
+         (s->driver->lease ? s->driver->lease->clock_ahead(s->self) : 0);
+}
+
 bool
 qp__lease_valid(const struct qp_store *s)
 {

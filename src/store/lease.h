@@ -62,6 +62,10 @@ enum qp_rc qp__lease_join(struct qp_store *s, int64_t lease_ms, struct qp_err *e
 void qp__lease_watch(struct qp_store *s, enum qp__lease_role role,
                      const struct qp__lease_watch *watch);
 
+/* Milliseconds since 1970 by the clock that all servers of the store share: that of the store if
+ * this process has joined others, otherwise its own. */
+int64_t qp__lease_now(const struct qp_store *s);
+
 /* Whether the leases of this server are valid now: no other server can hold the same contexts.
  * Takes no lock and sends no query. */
 bool qp__lease_valid(const struct qp_store *s);

@@ -22,3 +22,17 @@ qp__shared_write(struct qp_store *s, const char *name, int64_t version, struct q
 {
   return s->driver->shared->write(s->self, name, version, bytes, err);
 }
+
+enum qp_rc
+qp__shared_key_begin(struct qp_store *s, const struct qp__shared_key *key, enum qp__key_state *out,
+                     struct qp__buf *reply, struct qp_err *err)
+{
+  return s->driver->shared->key_begin(s->self, key, out, reply, err);
+}
+
+enum qp_rc
+qp__shared_key_end(struct qp_store *s, const struct qp__shared_key *key, enum qp__key_state how,
+                   struct qp_bytes reply, struct qp_err *err)
+{
+  return s->driver->shared->key_end(s->self, key, how, reply, err);
+}

@@ -1,4 +1,5 @@
-/* shared.h - small documents that all servers of a store see at once, for the server: its keys.
+/* shared.h - what all servers of a store see at once, for the server: small documents, such as its
+ * keys, and requests with an Idempotency-Key.
  *
  * Only a driver with struct qp__driver_shared has them; other stores belong to one server, which
  * keeps such things in files of its data directory. A document is not part of the conversations: it
@@ -22,5 +23,29 @@ enum qp_rc qp__shared_read(struct qp_store *s, const char *name, struct qp__buf 
  * was lost, and this call has replaced it. */
 enum qp_rc qp__shared_write(struct qp_store *s, const char *name, int64_t version,
                             struct qp_bytes bytes, struct qp_err *err);
+
+/* ---- requests with a key ---- */
+
+enum qp__key_state {
+  QP__KEY_NEW,     /* carry it out, then tell how it ended */
+  QP__KEY_RUNNING, /* another request with the key is being carried out */
+  QP__KEY_UNKNOWN, /* its server stopped, or the disk failed, while it was carried out */
+  QP__KEY_DONE,    /* the response is appended to `reply` */
+  QP__KEY_OTHER,   /* the key belongs to another request */
+};
+
+struct qp__shared_key {
+  struct qp_uuid name;   /* stands for the key and its owner */
+  struct qp_uuid digest; /* of the request */
+  struct qp_uuid claim;  /* a new one for each attempt to carry it out */
+};
+
+/* QP__KEY_NEW: no server carries out a request with this key for 24 hours, by the clock of the
+ * store, unless it ends with QP__KEY_NEW. */
+enum qp_rc qp__shared_key_begin(struct qp_store *s, const struct qp__shared_key *key,
+                                enum qp__key_state *out, struct qp__buf *reply, struct qp_err *err);
+/* NEW: it changed nothing, and may be repeated. UNKNOWN. DONE, with the response. */
+enum qp_rc qp__shared_key_end(struct qp_store *s, const struct qp__shared_key *key,
+                              enum qp__key_state how, struct qp_bytes reply, struct qp_err *err);
 
 #endif

@@ -97,6 +97,15 @@ export class Cluster {
   sql(text) {
     return command('psql', ['-At', '-d', this.name, '-c', text]).trim();
   }
+
+  // A transaction with this statement, until end().
+  hold(text) {
+    const child = spawn('psql', ['-h', process.env.QUIPU_TEST_POSTGRES, '-U', 'quipu', '-At', '-d', this.name], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PATH: programs() } });
+    const ready = new Promise((resolve) => child.stdout.once('data', resolve));
+    child.stdin.write(`BEGIN;\n${text};\n`);
+    atEnd(this.t, () => child.kill('SIGKILL'));
+    return { ready, end: () => child.stdin.end('COMMIT;\n') };
+  }
 }
 
 // The value of a metric of a server.

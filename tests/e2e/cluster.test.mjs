@@ -81,6 +81,55 @@ test('every server lists and finds what another one has just changed', { skip: m
   }
 });
 
+test('a request with a key has one effect and one answer, at every server and after a kill', { skip: missing }, async (t) => {
+  const cluster = await Cluster.start(t, 3);
+  const [one, two, three] = cluster.servers;
+  const send = (server, key, path, body) => server.ask('POST', path, body, { 'idempotency-key': key });
+  const made = await send(one, 'make', '/v1/contexts', { title: 'Knots' });
+  assert.equal(made.status, 201, made.text);
+  const at = `/v1/contexts/${JSON.parse(made.text).id}/messages`;
+  const said = await send(two, 'say', at, { role: 'user', text: 'a reef knot' }); // carried out by the first, which holds it
+  assert.equal(said.status, 201, said.text);
+  const repeat = async (server) => {
+    for (const [key, path, body, first] of [['make', '/v1/contexts', { title: 'Knots' }, made], ['say', at, { role: 'user', text: 'a reef knot' }, said]]) {
+      const again = await send(server, key, path, body);
+      assert.equal(again.status, 201, again.text);
+      assert.equal(again.text, first.text);
+      assert.equal(again.headers.get('idempotency-replayed'), 'true');
+    }
+    const other = await send(server, 'say', at, { role: 'user', text: 'another' });
+    assert.equal(other.status, 409);
+    assert.match(other.text, /was used for another request/);
+  };
+  for (const server of cluster.servers) await repeat(server);
+  // One that failed changed nothing: its key is free, also elsewhere.
+  assert.equal((await send(one, 'bad', at, { role: 'nobody' })).status, 400);
+  assert.equal((await send(three, 'bad', at, { role: 'user', text: 'a good one' })).status, 201);
+  one.process.child.kill('SIGKILL');
+  for (const server of [two, three, await cluster.add()]) await repeat(server);
+  assert.equal(cluster.sql('SELECT count(*) FROM quipu.contexts'), '1');
+  assert.equal((await two.expect(200, 'GET', at)).total, 2);
+  assert.equal(cluster.sql("SELECT count(*) FROM quipu.requests WHERE position('reef' in reply) > 0"), '0', 'responses are sealed');
+});
+
+test('a request whose server dies is not carried out again', { skip: missing }, async (t) => {
+  const cluster = await Cluster.start(t, 2);
+  const [one, two] = cluster.servers;
+  const { id } = await one.expect(201, 'POST', '/v1/contexts', {});
+  const say = (server) => server.ask('POST', `/v1/contexts/${id}/messages`, { role: 'user', text: 'hi' }, { 'idempotency-key': 'k' });
+  // The commit waits for this transaction, and the server is killed meanwhile.
+  const lock = cluster.hold(`SELECT 1 FROM quipu.leases WHERE context = '${id}' FOR UPDATE`);
+  await lock.ready;
+  const lost = say(one).catch(() => 'cut');
+  await until(() => Number(cluster.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")) > 0);
+  one.process.child.kill('SIGKILL');
+  assert.equal(await lost, 'cut');
+  assert.match((await say(two)).text, /is being carried out/);
+  lock.end();
+  await until(async () => /was interrupted/.test((await say(two)).text));
+  assert.ok((await two.expect(200, 'GET', `/v1/contexts/${id}/messages`)).total <= 1);
+});
+
 test('a server is killed while it streams: another one takes over', { skip: missing }, async (t) => {
   const held = await hold(t, 'StreamingLLMResponse');
   const [one, two, three] = held.cluster.servers;

@@ -17,7 +17,7 @@ import { makeWorkspace, until } from './turns.mjs';
 
 const library = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu'].map((dir) => `${dir}/faketime/libfaketime.so.1`).find(fs.existsSync);
 const noClocks = missing || (library ? sanitized && 'sanitizers and libfaketime exclude each other' : 'libfaketime is not installed');
-const offsets = ['+3600', '-3600', '+36000', '-36000', '+0']; // keys of requests are kept for a day by these clocks
+const offsets = ['+3600', '-3600', '+36000', '-36000', '+0'];
 
 test('the clocks of servers differ by hours: nothing is lost, nobody is taken for dead', { skip: noClocks }, async (t) => {
   const space = makeWorkspace(t);
@@ -41,6 +41,31 @@ test('the clocks of servers differ by hours: nothing is lost, nobody is taken fo
   history.runs = space.read('ran').split('\n').slice(0, -1);
   t.diagnostic(load.summary());
   assert.deepEqual(findProblems(history).slice(0, 20), []);
+});
+
+test('servers whose clocks are wrong by days know the keys of requests', { skip: noClocks }, async (t) => {
+  const each = (i) => ({ env: { LD_PRELOAD: library, FAKETIME: ['+0', '+200000', '-200000'][i], FAKETIME_DONT_FAKE_MONOTONIC: '1' } });
+  const cluster = await Cluster.start(t, 3, { each, steps: [{ match: '', play: [{ text: 'Yes.' }] }] });
+  const live = [...cluster.servers];
+  const [one] = live;
+  const make = (server, key) => server.expect(201, 'POST', '/v1/contexts', {}, { 'idempotency-key': key });
+  for (const first of live) {
+    const { id } = await make(first, first.url);
+    for (const server of live) assert.equal((await make(server, first.url)).id, id);
+  }
+  const { id } = await make(one, 'talk');
+  const say = (server) => server.expect(201, 'POST', `/v1/contexts/${id}/messages`, { role: 'user', text: 'hi' }, { 'idempotency-key': 'say' });
+  const act = (server) => server.expect(200, 'POST', `/v1/contexts/${id}/actions/send_message`, { content: 'again' }, { 'idempotency-key': 'act' });
+  await say(one);
+  await act(one);
+  while (live.length > 1) {
+    live.shift().process.child.kill('SIGKILL'); // the context moves to a server with another clock
+    await make(live[0], 'talk');
+    await say(live[0]);
+    await act(live[0]);
+  }
+  assert.equal((await live[0].expect(200, 'GET', `/v1/contexts/${id}/messages`)).total, 3, 'one message, one action and its answer');
+  assert.equal((await live[0].expect(200, 'GET', '/v1/contexts')).contexts.length, 4);
 });
 
 // ---- a full disk ----

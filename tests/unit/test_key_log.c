@@ -29,7 +29,7 @@ name_of(const char *owner, const char *key, uint8_t digest)
 }
 
 static enum qp_rc
-begin(struct qp__key_log *log, const struct qp__key_name *name, enum qp__key_state *state,
+begin(struct qp__key_log *log, struct qp__key_name *name, enum qp__key_state *state,
       struct qp__buf *reply)
 {
   qp__buf_reset(reply);
@@ -49,7 +49,7 @@ test_keys_are_told_apart(void **state)
 
   (void)state;
   qp__buf_init(&reply, 10000);
-  assert_int_equal(qp__key_log_new(&qp__os_posix, NULL, &log, &err), QP_OK);
+  assert_int_equal(qp__key_log_new(&qp__os_posix, NULL, NULL, &log, &err), QP_OK);
   assert_int_equal(begin(log, &first, &found, &reply), QP_OK);
   assert_int_equal(found, QP__KEY_NEW);
   assert_int_equal(begin(log, &first, &found, &reply), QP_OK);
@@ -78,7 +78,7 @@ struct progress {
 };
 
 static void
-carry_out(struct qp__key_log *log, const struct qp__key_name *name, struct progress *p)
+carry_out(struct qp__key_log *log, struct qp__key_name *name, struct progress *p)
 {
   const struct qp_bytes text = { REPLY, strlen(REPLY) };
   enum qp__key_state found = QP__KEY_UNKNOWN;
@@ -94,7 +94,7 @@ carry_out(struct qp__key_log *log, const struct qp__key_name *name, struct progr
 
 /* What is known after the cut. */
 static void
-expect(struct qp__key_log *log, const struct qp__key_name *name, const struct progress *p)
+expect(struct qp__key_log *log, struct qp__key_name *name, const struct progress *p)
 {
   enum qp__key_state found = QP__KEY_RUNNING;
   struct qp__buf reply;
@@ -132,14 +132,14 @@ test_no_power_cut_makes_a_request_run_twice(void **state)
     (void)os->close(os->self, root);
     qp__os_sim_cut_after(sim, n);
     for (int round = 0; round < 2; round++) {
-      assert_int_equal(qp__key_log_new(os, "/data", &log, &err), QP_OK);
+      assert_int_equal(qp__key_log_new(os, "/data", NULL, &log, &err), QP_OK);
       for (int i = round * 2; i < 2 + round; i++)
         carry_out(log, &names[i], &p[i]);
       qp__key_log_free(log);
     }
     cut = qp__os_sim_is_off(sim);
     assert_int_equal(qp__os_sim_power_cut(sim), 0);
-    assert_int_equal(qp__key_log_new(os, "/data", &log, &err), QP_OK);
+    assert_int_equal(qp__key_log_new(os, "/data", NULL, &log, &err), QP_OK);
     for (int i = 0; i < 3; i++)
       expect(log, &names[i], &p[i]);
     qp__key_log_free(log);
@@ -246,7 +246,7 @@ test_threads_share_syncs(void **state)
   disk.os.fdatasync = slow_sync;
   (void)snprintf(dir, sizeof(dir), "%s/key_log.XXXXXX", tmp ? tmp : "/tmp");
   assert_non_null(mkdtemp(dir));
-  assert_int_equal(qp__key_log_new(&disk.os, dir, &log, &err), QP_OK);
+  assert_int_equal(qp__key_log_new(&disk.os, dir, NULL, &log, &err), QP_OK);
   for (int i = 0; i < THREADS; i++) {
     first[0] = (char)('0' + i);
     callers[i].log = log;
@@ -260,7 +260,7 @@ test_threads_share_syncs(void **state)
       expect(log, &callers[i].name, &(struct progress){ true, true });
     qp__key_log_free(log);
     log = NULL;
-    assert_int_equal(qp__key_log_new(&qp__os_posix, dir, &log, &err), QP_OK);
+    assert_int_equal(qp__key_log_new(&qp__os_posix, dir, NULL, &log, &err), QP_OK);
   }
   qp__key_log_free(log);
 }

@@ -365,7 +365,7 @@ qp__events_plan_key(struct qp_context *c, const char *key, struct qp_bytes resul
     return rc;
   e = out->events;
   qp__key_hash(key, out->key.hash);
-  out->key.time = s->os->now_ms(s->os->self);
+  out->key.time = qp__lease_now(s);
   if (!again)
     rc = check_unused(c, e, &out->key, err);
   if (rc)

@@ -160,7 +160,6 @@ qp_events_range(struct qp_context *context, struct qp_event_range *out, struct q
 static bool
 locate(struct qp_context *c, struct qp__events *e, const char *key, struct qp__request_key *out)
 {
-  const struct qp__os *os = c->store->os;
   const struct qp__request_key *found;
   uint8_t hash[16];
 
@@ -170,7 +169,7 @@ locate(struct qp_context *c, struct qp__events *e, const char *key, struct qp__r
   if (found)
     *out = *found;
   qp__mutex_unlock(&e->lock);
-  return found && out->shown && os->now_ms(os->self) - out->time < QP__KEY_AGE;
+  return found && out->shown && qp__lease_now(c->store) - out->time < QP__KEY_AGE;
 }
 
 static enum qp_rc

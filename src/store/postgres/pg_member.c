@@ -32,6 +32,7 @@ struct qp__pg_member {
   atomic_llong until;  /* mono_ms */
   int64_t looked_at;   /* mono_ms; the thread's: at the replicas */
   atomic_llong late_ms, lag_ms;
+  atomic_llong ahead_ms; /* of the clock of the database */
   atomic_ullong taken, taken_over, lost, errors, replicas;
 
   struct qp__mutex lock; /* of what follows */
@@ -224,7 +225,9 @@ write_row(struct qp__pg_member *m, enum qp__pg_statement statement, const struct
     if (qp__pg_sync(link))
       rc = qp__pg_explain(link, "extend the lease of this server", err);
   }
-  *there = !rc && (statement == QP__PG_SERVER_ADD || PQntuples(link->results[0]) == 1);
+  *there = !rc && PQntuples(link->results[0]) == 1;
+  if (*there)
+    atomic_store(&m->ahead_ms, qp__pg_int(link->results[0], 0, 0) - pg->os->now_ms(pg->os->self));
   qp__pg_give(link);
   if (rc)
     atomic_fetch_add(&m->errors, 1);
@@ -468,6 +471,14 @@ valid_until(void *self)
   return pg->member ? atomic_load(&pg->member->until) : 0;
 }
 
+static int64_t
+clock_ahead(void *self)
+{
+  const struct qp__pg *pg = self;
+
+  return pg->member ? atomic_load(&pg->member->ahead_ms) : 0;
+}
+
 static void
 leave(void *self)
 {
@@ -529,6 +540,7 @@ const struct qp__driver_lease qp__pg_shared = {
   .join = join,
   .announce = announce,
   .valid_until = valid_until,
+  .clock_ahead = clock_ahead,
   .take = take,
   .give = give,
   .holder = find_holder,

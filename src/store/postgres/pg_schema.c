@@ -110,8 +110,21 @@ static const char *const version_5[] = {
   NULL,
 };
 
-static const char *const *const migrations[] = { version_1, version_2, version_3, version_4,
-                                                 version_5 };
+/* Requests with an Idempotency-Key (pg_shared.c). */
+static const char *const version_6[] = {
+  /* `name` is a hash of the owner and the key. `state`: 1 begun by `server` as `claim`, 2 done, 3
+   * nobody knows how it ended. */
+  "CREATE TABLE quipu.requests (name uuid PRIMARY KEY, digest uuid NOT NULL, claim uuid NOT NULL, "
+  "server uuid NOT NULL, begun timestamptz NOT NULL DEFAULT now(), state int2 NOT NULL DEFAULT 1, "
+  "reply bytea)",
+  "CREATE INDEX requests_begun ON quipu.requests (begun)",
+  /* A server that leaves finds what it holds. */
+  "CREATE INDEX leases_holder ON quipu.leases (holder) WHERE holder IS NOT NULL",
+  NULL,
+};
+
+static const char *const *const migrations[] = { version_1, version_2, version_3,
+                                                 version_4, version_5, version_6 };
 #define NEWEST (sizeof(migrations) / sizeof(migrations[0]))
 
 static enum qp__pg_outcome

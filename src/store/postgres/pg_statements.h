@@ -15,6 +15,9 @@
   "(l.holder IS NULL OR (l.expires < now() AND NOT EXISTS " \
   "(SELECT 1 FROM quipu.servers s WHERE s.server = l.holder)))"
 
+/* The clock of the database, in milliseconds since 1970. */
+#define QP__PG_CLOCK "(extract(epoch FROM clock_timestamp()) * 1000)::int8"
+
 #define QP__PG_ROW                                                                           \
   "context, owner, created, updated, messages, bytes, branches, state, title, model, mode, " \
   "summary"
@@ -120,11 +123,12 @@
   X(LEASE_GIVE,                                                                                    \
     "UPDATE quipu.leases SET holder = NULL, expires = now() WHERE context = $1 AND holder = $2")   \
   /* ---- servers (pg_member.c) ---- */                                                            \
-  X(SERVER_ADD, "INSERT INTO quipu.servers (server, address, expires) "                            \
-                "VALUES ($1, $2, now() + $3::int8 * interval '1 millisecond')")                    \
+  X(SERVER_ADD,                                                                                    \
+    "INSERT INTO quipu.servers (server, address, expires) "                                        \
+    "VALUES ($1, $2, now() + $3::int8 * interval '1 millisecond') RETURNING " QP__PG_CLOCK)        \
   X(SERVER_EXTEND, "UPDATE quipu.servers SET address = $2, expires = now() + $3::int8 * interval " \
                    "'1 millisecond' "                                                              \
-                   "WHERE server = $1 RETURNING 1")                                                \
+                   "WHERE server = $1 RETURNING " QP__PG_CLOCK)                                    \
   X(SERVER_DROP, "DELETE FROM quipu.servers WHERE server = $1")                                    \
   X(SERVERS_BURY, "DELETE FROM quipu.servers WHERE expires < now() RETURNING server")              \
   /* Guard. No other server has declared this one gone, and none can until the end. */             \
@@ -143,6 +147,21 @@
                   "ON CONFLICT (name) DO NOTHING RETURNING 1")                                     \
   X(DOCUMENT_PUT, "UPDATE quipu.documents SET version = version + 1, bytes = $2 "                  \
                   "WHERE name = $1 AND version = $3 RETURNING 1")                                  \
+  /* ---- requests with a key (pg_shared.c) ---- */                                                \
+  X(REQUEST_BEGIN,                                                                                 \
+    "INSERT INTO quipu.requests AS r (name, digest, claim, server) VALUES ($1, $2, $3, $4) "       \
+    "ON CONFLICT (name) DO UPDATE SET digest = excluded.digest, claim = excluded.claim, "          \
+    "server = excluded.server, begun = now(), state = 1, reply = NULL "                            \
+    "WHERE r.begun < now() - interval '24 hours'")                                                 \
+  X(REQUEST,                                                                                       \
+    "SELECT digest, claim, CASE WHEN state = 1 AND (server = $2 OR EXISTS (SELECT 1 "              \
+    "FROM quipu.servers s WHERE s.server = r.server AND s.expires >= now())) THEN 0::int2 "        \
+    "ELSE state END, reply FROM quipu.requests r WHERE name = $1")                                 \
+  X(REQUEST_END, "UPDATE quipu.requests SET state = $3, reply = $4 WHERE name = $1 "               \
+                 "AND claim = $2")                                                                 \
+  X(REQUEST_DROP, "DELETE FROM quipu.requests WHERE name = $1 AND claim = $2")                     \
+  X(REQUESTS_OLD, "DELETE FROM quipu.requests WHERE name IN (SELECT name FROM quipu.requests "     \
+                  "WHERE begun < now() - interval '24 hours' LIMIT 500 FOR UPDATE SKIP LOCKED)")   \
   X(STANDBY, "SELECT pg_is_in_recovery()")                                                         \
   /* ---- contexts ---- */                                                                         \
   X(CONTEXTS,                                                                                      \

@@ -8,7 +8,7 @@
  *   pg_lease.c    who may write a context: the rows of quipu.leases
  *   pg_context.c  contexts: list, load, create, delete, read
  *   pg_file.c     plain files
- *   pg_shared.c   documents that all servers see
+ *   pg_shared.c   documents and keys of requests that all servers see
  *   pg_build.c    a whole context at once
  *   pg_rows.c     what a commit changes in the catalogue
  *   pg_catalogue.c  lists and search
@@ -70,6 +70,7 @@ struct qp__pg {
   int64_t batch;            /* the last number that was used */
   bool doubt;               /* whether that one is stored is not known */
   atomic_ullong commits, batches, retries, reconnects;
+  atomic_uint keys; /* requests with keys that were asked for */
 };
 
 /* ---- pg_schema.c ---- */
