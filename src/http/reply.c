@@ -13,6 +13,7 @@
 #include "http/face/face_error.h"
 #include "http/http_int.h"
 #include "http/request.h"
+#include "store/lease.h"
 
 static const struct {
   const char *name, *value;
@@ -209,6 +210,15 @@ qp__http_status(enum qp_rc rc)
   return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
+/* The same for a request: a database that cannot be reached may be there again soon. */
+static unsigned
+status_of(const struct qp__request *r, enum qp_rc rc)
+{
+  if (rc == QP_IO && r->http->store && !qp__lease_reachable(r->http->store))
+    return MHD_HTTP_SERVICE_UNAVAILABLE;
+  return qp__http_status(rc);
+}
+
 /* ---- sending ---- */
 
 static void
@@ -224,7 +234,7 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   reply->shared = NULL;
   reply->fixed = (struct qp_bytes){ NULL, 0 };
   reply->policy = NULL;
-  reply->status = r->fail_status ? r->fail_status : qp__http_status(rc);
+  reply->status = r->fail_status ? r->fail_status : status_of(r, rc);
   if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
     qp__reply_header(r, "Retry-After", "1");
   qp__buf_reset(&reply->body);

@@ -337,6 +337,9 @@ struct qp__driver_lease {
   /* The time (os->mono_ms) until which no other server can hold what this one holds. 0: not
    * joined. */
   int64_t (*valid_until)(void *self);
+  /* False: the store could not be reached when it was last tried. Also of a process that has not
+   * joined. */
+  bool (*is_reachable)(void *self);
   /* How many milliseconds the clock of the store is ahead of os->now_ms. 0: not joined. */
   int64_t (*clock_ahead)(void *self);
   /* Holds something that is not a context. QP_BUSY: another live server holds it. */

@@ -87,6 +87,12 @@ qp__lease_announce(struct qp_store *s, const char *address, struct qp_err *err)
 
 /* ---- validity ---- */
 
+bool
+qp__lease_reachable(const struct qp_store *s)
+{
+  return !s->driver->lease || s->driver->lease->is_reachable(s->self);
+}
+
 int64_t
 qp__lease_now(const struct qp_store *s)
 {

@@ -62,6 +62,9 @@ enum qp_rc qp__lease_join(struct qp_store *s, int64_t lease_ms, struct qp_err *e
 void qp__lease_watch(struct qp_store *s, enum qp__lease_role role,
                      const struct qp__lease_watch *watch);
 
+/* False: the database could not be reached when it was last tried. A QP_IO is then no failure of
+ * this server, and soon may be over. */
+bool qp__lease_reachable(const struct qp_store *s);
 /* Milliseconds since 1970 by the clock that all servers of the store share: that of the store if
  * this process has joined others, otherwise its own. */
 int64_t qp__lease_now(const struct qp_store *s);

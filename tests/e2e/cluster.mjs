@@ -1,4 +1,5 @@
-// Several servers on one scratch PostgreSQL, with a model and a workspace that they share.
+// Databases of the scratch PostgreSQL that tools/run-tests.mjs starts, and several servers on one of them, with a model and a
+// workspace that they share.
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -68,6 +69,24 @@ export class Postgres {
 
 let made = 0;
 
+// A database for one test: its URL, a function that runs SQL in it, and close() and open(): nobody can connect in between.
+export function newDatabase(t) {
+  const name = `test${process.pid}_${made++}`;
+  const alter = (text) => command('psql', ['-d', 'postgres', '-c', text]);
+  command('createdb', [name]);
+  atEnd(t, () => command('dropdb', ['--force', '--if-exists', name]));
+  return {
+    name,
+    url: `postgres://quipu@/${name}?host=${process.env.QUIPU_TEST_POSTGRES}`,
+    sql: (text) => command('psql', ['-At', '-d', name, '-c', text]).trim(),
+    close() {
+      alter(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+      alter(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`);
+    },
+    open: () => alter(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`),
+  };
+}
+
 export class Cluster {
   // `count` servers; `lease` in seconds; `store`: where, instead of in a new database of the server of all tests;
   // `each`: more options of the server with a number; `options` as for serveTurns.
@@ -76,15 +95,13 @@ export class Cluster {
     cluster.t = t;
     cluster.each = each;
     cluster.count = 0;
-    cluster.name = `cluster${process.pid}_${made++}`;
-    if (!store) command('createdb', [cluster.name]);
+    cluster.database = store ? undefined : newDatabase(t);
     cluster.options = {
       dir: tempDir(t),
       ...options,
-      data: store ?? `postgres://quipu@/${cluster.name}?host=${process.env.QUIPU_TEST_POSTGRES}`,
+      data: store ?? cluster.database.url,
       args: ['--lease', String(lease), '--stop-timeout', '1', ...(options.args ?? [])],
     };
-    if (!store) atEnd(t, () => command('dropdb', ['--force', '--if-exists', cluster.name]));
     cluster.servers = await Promise.all(Array.from({ length: count }, () => cluster.add()));
     return cluster;
   }
@@ -95,12 +112,12 @@ export class Cluster {
   }
 
   sql(text) {
-    return command('psql', ['-At', '-d', this.name, '-c', text]).trim();
+    return this.database.sql(text);
   }
 
   // A transaction with this statement, until end().
   hold(text) {
-    const child = spawn('psql', ['-h', process.env.QUIPU_TEST_POSTGRES, '-U', 'quipu', '-At', '-d', this.name], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PATH: programs() } });
+    const child = spawn('psql', ['-h', process.env.QUIPU_TEST_POSTGRES, '-U', 'quipu', '-At', '-d', this.database.name], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PATH: programs() } });
     const ready = new Promise((resolve) => child.stdout.once('data', resolve));
     child.stdin.write(`BEGIN;\n${text};\n`);
     atEnd(this.t, () => child.kill('SIGKILL'));

@@ -27,7 +27,7 @@ async function divide(t) {
     each: (i) => ({
       port: ports[i],
       args: [...cluster.options.args, '--demo-script', slow, '--allow-host', names[i], '--advertise', `http://${names[i]}:${ports[i]}`],
-      ...(i === 0 ? { as: { under: network.under }, data: `postgres://quipu@${database.outer.address}:${at}/${cluster.name}` } : {}),
+      ...(i === 0 ? { as: { under: network.under }, data: `postgres://quipu@${database.outer.address}:${at}/${cluster.database.name}` } : {}),
     }),
   });
   const one = await cluster.add();

@@ -48,7 +48,7 @@ class Bouncer {
 async function loseNothing(t, mode) {
   const bouncer = new Bouncer(t, mode);
   await bouncer.start();
-  const cluster = await Cluster.start(t, 0, { each: () => ({ data: `postgres://quipu@/${cluster.name}?host=${bouncer.dir}` }) });
+  const cluster = await Cluster.start(t, 0, { each: () => ({ data: `postgres://quipu@/${cluster.database.name}?host=${bouncer.dir}` }) });
   const load = new Load([await cluster.add(), await cluster.add()], 1);
   await load.start({ contexts: 6, clients: 40 });
   await load.progress(300);

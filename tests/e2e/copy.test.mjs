@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { talkUntilCompacted, withAnthropic } from './compact.mjs';
-import { missing, newDatabase } from './database.mjs';
+import { missing, newDatabase } from './cluster.mjs';
 import { add, fails, ids, lines, messageFile, ok, run, Running, tempDir } from './helper.mjs';
 import { serve } from './server.mjs';
 import { until } from './turns.mjs';

@@ -157,6 +157,7 @@ note_lost(struct qp__pg_link *link, const char *text)
   if (!link->broken)
     note_failure(link, NULL, QP__PG_BEGIN, text ? text : PQerrorMessage(link->conn));
   link->broken = true;
+  atomic_store(&link->pool->away, true);
 }
 
 bool
@@ -259,6 +260,7 @@ set_up(struct qp__pg_link *link)
     note_lost(link, NULL);
     return false;
   }
+  atomic_store(&link->pool->away, false);
   return true;
 }
 
@@ -540,6 +542,7 @@ qp__pg_sync(struct qp__pg_link *link)
   kept = link->failure;
   if (is_server_gone(&kept)) {
     link->broken = true;
+    atomic_store(&link->pool->away, true);
     return QP__PG_LOST;
   }
   if (PQtransactionStatus(link->conn) != PQTRANS_IDLE) {

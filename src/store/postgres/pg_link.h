@@ -117,6 +117,7 @@ struct qp__pg_pool {
   unsigned idle_count, waiting;
   uint64_t connects, waited; /* since it was made */
   atomic_ullong queries, statements;
+  atomic_bool away; /* a connection was lost, and none has been made since */
 };
 
 /* `url` begins with postgres: or postgresql:. QP_INVALID: it is not a connection string; the

@@ -471,6 +471,14 @@ valid_until(void *self)
   return pg->member ? atomic_load(&pg->member->until) : 0;
 }
 
+static bool
+is_reachable(void *self)
+{
+  const struct qp__pg *pg = self;
+
+  return !atomic_load(&pg->pool.away);
+}
+
 static int64_t
 clock_ahead(void *self)
 {
@@ -540,6 +548,7 @@ const struct qp__driver_lease qp__pg_shared = {
   .join = join,
   .announce = announce,
   .valid_until = valid_until,
+  .is_reachable = is_reachable,
   .clock_ahead = clock_ahead,
   .take = take,
   .give = give,
