@@ -47,13 +47,35 @@ const leaner = {
   },
 };
 
+// What the page loads at first is one file, and a conversation two more: chat and text. Each part that is loaded
+// when needed imports all of the first file, and all of chat if it belongs to a conversation, so esbuild has no
+// reason to cut them further. text is an entry, so that it is a file of its own.
+const main = path.join(here, 'src', 'main.tsx');
+const chat = path.join(here, 'src', 'chat', 'chat.tsx');
+const text = path.join(here, 'src', 'lib', 'markdown.tsx');
+const fewFiles = {
+  name: 'few files',
+  setup(build) {
+    build.onResolve({ filter: /.*/ }, async ({ kind, path: file, resolveDir, pluginData }) => {
+      const isPart = kind === 'dynamic-import' || (kind === 'entry-point' && file === text);
+      if (!isPart || pluginData === 'found') return undefined;
+      const found = await build.resolve(file, { kind, resolveDir, pluginData: 'found' });
+      return { path: found.path, namespace: 'lazy' };
+    });
+    build.onLoad({ filter: /.*/, namespace: 'lazy' }, ({ path: file }) => {
+      const first = [main, ...(path.dirname(file) === path.dirname(chat) ? [chat] : [])].filter((one) => one !== file);
+      return { contents: `${first.map((one) => `import ${JSON.stringify(one)};`).join('')}export * from ${JSON.stringify(file)};`, resolveDir: here };
+    });
+  },
+};
+
 async function bundle(out, watch) {
   const esbuild = await import('esbuild');
   const assets = path.join(out, 'assets');
   fs.rmSync(assets, { recursive: true, force: true });
   const options = {
     absWorkingDir: root,
-    entryPoints: { quipu: path.join(here, 'src', 'main.tsx'), early: path.join(here, 'src', 'early.ts'), style: path.join(here, 'src', 'style', 'main.css') },
+    entryPoints: { quipu: main, text, early: path.join(here, 'src', 'early.ts'), style: path.join(here, 'src', 'style', 'main.css') },
     outdir: assets,
     entryNames: '[name]-[hash]',
     chunkNames: '[name]-[hash]',
@@ -71,47 +93,42 @@ async function bundle(out, watch) {
     jsxImportSource: 'preact',
     loader: { '.svg': 'file' },
     logLevel: 'warning',
-    plugins: [leaner, { name: 'page', setup: (build) => void build.onEnd((result) => result.metafile && writePage(out, result.metafile)) }],
+    plugins: [leaner, fewFiles, { name: 'page', setup: (build) => void build.onEnd((result) => result.metafile && writePage(out, result.metafile)) }],
   };
   if (!watch) return void (await esbuild.build(options));
   const context = await esbuild.context(options);
   await context.watch();
 }
 
-// index.html names the two entries; nothing in it is inline, so the strict policy holds.
+// index.html names the first scripts and the style sheet; nothing in it is inline, so the strict policy holds.
 function writePage(out, metafile) {
   const outputs = Object.entries(metafile.outputs).map(([file, about]) => ({ file: path.resolve(root, file), ...about }));
   const entry = (source) => outputs.find((one) => one.entryPoint === source);
+  const holder = (source) => outputs.find((one) => path.relative(root, source) in one.inputs);
   const urlOf = (one) => `/assets/${path.basename(one.file)}`;
-  const script = entry('web/src/main.tsx');
   const early = entry('web/src/early.ts');
   const style = entry('web/src/style/main.css');
+  // These entries only import the file that holds what they name: the page asks for that file at once.
+  for (const one of [entry('web/src/main.tsx'), entry(`lazy:${text}`)]) fs.rmSync(one.file);
+  const script = holder(main);
+  const chatScripts = [entry(`lazy:${chat}`), holder(chat), holder(text)];
   fs.copyFileSync(path.join(here, 'icon.svg'), path.join(out, 'favicon.svg'));
   const page = fs
     .readFileSync(path.join(here, 'index.html'), 'utf8')
     .replace('{{script}}', urlOf(script))
+    .replace('{{chat}}', chatScripts.map(urlOf).join(' '))
     .replace('{{early}}', urlOf(early))
-    .replace('{{style}}', urlOf(style))
-    .replace('{{preload}}', firstScripts(outputs, script).map((file) => `<link rel="modulepreload" href="/assets/${path.basename(file)}" />`).join('\n    '));
+    .replace('{{style}}', urlOf(style));
   fs.writeFileSync(path.join(out, 'index.html'), page);
-  if (flags.includes('--sizes')) printSizes(out, outputs, [script, early]);
+  if (flags.includes('--sizes')) printSizes(out, [early, script, ...chatScripts]);
 }
 
-// What the page loads before anything is clicked: the script and all that it imports.
-function firstScripts(outputs, script) {
-  const first = new Set([script.file]);
-  for (const file of first) {
-    const about = outputs.find((one) => one.file === file);
-    for (const used of about.imports) if (used.kind === 'import-statement') first.add(path.resolve(root, used.path));
-  }
-  return [...first];
-}
-
-function printSizes(out, outputs, scripts) {
-  const first = new Set(scripts.flatMap((script) => firstScripts(outputs, script)));
+// The first load is what an address of a conversation needs before anything is clicked.
+function printSizes(out, scripts) {
+  const first = new Set(scripts.map((one) => one.file));
   const sizes = fs.readdirSync(path.join(out, 'assets')).sort().map((name) => {
     const bytes = fs.readFileSync(path.join(out, 'assets', name));
-    return { name, first: name.endsWith('.css') || first.has(path.join(out, 'assets', name)), bytes: bytes.length, gzip: zlib.gzipSync(bytes, { level: 9 }).length };
+    return { name, first: name.endsWith('.css') || first.has(path.resolve(out, 'assets', name)), bytes: bytes.length, gzip: zlib.gzipSync(bytes, { level: 9 }).length };
   });
   process.stdout.write(`${JSON.stringify(sizes, null, 2)}\n`);
 }

@@ -64,7 +64,7 @@ function watch(page, profile) {
 export async function openPage(profile, hash = '') {
   const page = await profile.context.newPage();
   await page.goto(`${profile.server.url}/${hash}`);
-  await page.waitForSelector('#app > *');
+  await page.waitForSelector('#above > *', { state: 'attached' });
   return page;
 }
 

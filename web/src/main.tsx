@@ -1,11 +1,10 @@
-// The page: list at the left, a view in the middle, and what floats above both.
+// The page: list at the left, a view in the middle, and what floats above both. Each is a root of its own,
+// so that the one that was asked for is on the screen before the others are drawn.
 
-import { render, type VNode } from 'preact';
+import { type ComponentChild, render, type VNode } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { Chat } from './chat/chat';
-import { prepareConversation } from './chat/conversation';
 import { needsKey, online, reach } from './lib/api';
-import { afterPaint } from './lib/lazy';
+import { afterPaint, duringIdle, painted } from './lib/lazy';
 import { dismiss, loadModels, loadPrompts, loadRows, notes, route, sidebarOpen } from './lib/store';
 import { Home } from './views/home';
 import { lazyView } from './views/lazy-view';
@@ -13,12 +12,16 @@ import { Palette, useShortcuts } from './views/palette';
 import { Button } from './views/parts';
 import { Sidebar } from './views/sidebar';
 
+const chatPart = () => import('./chat/chat');
+const Chat = lazyView(() => chatPart().then((module) => module.Chat));
 const SignIn = lazyView(() => import('./views/sign-in').then((module) => module.SignIn));
-const Prompts = lazyView(() => import('./views/prompts').then((module) => module.Prompts));
-const Usage = lazyView(() => import('./views/usage').then((module) => module.Usage));
-const Storage = lazyView(() => import('./views/storage').then((module) => module.Storage));
-const Import = lazyView(() => import('./views/import').then((module) => module.Import));
-const Settings = lazyView(() => import('./views/settings').then((module) => module.SettingsView));
+const pages = {
+  prompts: lazyView(() => import('./views/prompts').then((module) => module.Prompts)),
+  usage: lazyView(() => import('./views/usage').then((module) => module.Usage)),
+  storage: lazyView(() => import('./views/storage').then((module) => module.Storage)),
+  import: lazyView(() => import('./views/import').then((module) => module.Import)),
+  settings: lazyView(() => import('./views/settings').then((module) => module.SettingsView)),
+};
 
 function loadAll(): void {
   void loadRows();
@@ -26,7 +29,32 @@ function loadAll(): void {
   void loadPrompts();
 }
 
-function App(): VNode {
+function Side(): VNode | null {
+  if (needsKey.value) return null;
+  return (
+    <>
+      <a class="skip" href="#composer" onClick={(event) => { event.preventDefault(); document.getElementById('composer')?.focus(); }}>
+        To the message box
+      </a>
+      <Sidebar />
+      {sidebarOpen.value && <div class="scrim" onClick={() => (sidebarOpen.value = false)} />}
+    </>
+  );
+}
+
+function View(): VNode | null {
+  const { view, id } = route.value;
+  useEffect(() => {
+    if (view !== 'chat') document.title = view === 'home' ? 'quipu' : `${view[0]?.toUpperCase()}${view.slice(1)} · quipu`;
+  }, [view]);
+  if (needsKey.value) return <SignIn onDone={loadAll} />;
+  if (view === 'home') return <Home />;
+  if (view === 'chat') return <Chat key={id} id={id} />;
+  const Page = pages[view];
+  return <Page />;
+}
+
+function Above(): VNode {
   useShortcuts();
   useEffect(() => {
     const again = () => {
@@ -41,27 +69,8 @@ function App(): VNode {
     if (isOnline && !wasOnline.current) loadAll();
     wasOnline.current = isOnline;
   }, [isOnline]);
-  const { view, id } = route.value;
-  useEffect(() => {
-    if (view !== 'chat') document.title = view === 'home' ? 'quipu' : `${view[0]?.toUpperCase()}${view.slice(1)} · quipu`;
-  }, [view]);
-  if (needsKey.value) return <SignIn onDone={loadAll} />;
   return (
     <>
-      <a class="skip" href="#composer" onClick={(event) => { event.preventDefault(); document.getElementById('composer')?.focus(); }}>
-        To the message box
-      </a>
-      <div class="shell" onClick={(event) => event.target === event.currentTarget && (sidebarOpen.value = false)}>
-        <Sidebar />
-        {sidebarOpen.value && <div class="scrim" onClick={() => (sidebarOpen.value = false)} />}
-        {view === 'home' && <Home />}
-        {view === 'chat' && <Chat key={id} id={id} />}
-        {view === 'prompts' && <Prompts />}
-        {view === 'usage' && <Usage />}
-        {view === 'storage' && <Storage />}
-        {view === 'import' && <Import />}
-        {view === 'settings' && <Settings />}
-      </div>
       <Palette />
       <Offline />
       <Notes />
@@ -117,17 +126,37 @@ function Notes(): VNode {
   );
 }
 
-// The first picture is drawn once, with what early.ts has asked for, unless that takes long. A conversation
-// comes before the list.
-const patience = 150;
+// The first picture is drawn once, with what early.ts has asked for, unless that takes long: the conversation
+// that the address names, or else the list. The rest follows when that is on the screen.
+const patience = 300;
+const draw = (what: ComponentChild, id: string): void => {
+  const root = document.getElementById(id);
+  if (root) render(what, root);
+};
+// Each step when what the one before it drew is on the screen.
+const inTurn = ([step, ...rest]: (() => void)[]): void => {
+  step?.();
+  if (rest.length > 0) afterPaint(() => inTurn(rest));
+};
+const drawers = { side: () => draw(<Side />, 'side'), view: () => draw(<View />, 'view'), above: () => draw(<Above />, 'above') };
 const { view, id } = route.value;
 const isChat = view === 'chat' && id !== '';
-const root = document.getElementById('app');
-void Promise.race([isChat ? prepareConversation(id) : loadRows(), new Promise((resolve) => setTimeout(resolve, patience))]).then(() => {
-  if (root) render(<App />, root);
-  afterPaint(() => {
-    if (isChat) void loadRows();
-    void loadModels();
-    void loadPrompts();
-  });
+const prepare = async (): Promise<void> => {
+  if (!isChat) return loadRows();
+  const [{ prepareConversation }] = await Promise.all([chatPart(), Chat.load()]);
+  return prepareConversation(id);
+};
+void Promise.race([prepare(), new Promise((resolve) => setTimeout(resolve, patience))]).then(() => {
+  inTurn([
+    isChat ? drawers.view : drawers.side,
+    isChat ? drawers.side : drawers.view,
+    () => (painted.value = true),
+    drawers.above,
+    () => {
+      if (isChat) void loadRows();
+      else duringIdle(() => void Chat.load());
+      void loadModels();
+      void loadPrompts();
+    },
+  ]);
 });

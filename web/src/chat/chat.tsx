@@ -4,6 +4,7 @@ import { effect } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { online, sentence, tryAsk } from '../lib/api';
+import { afterPaint, painted } from '../lib/lazy';
 import { deleteConversation, go, listChanged, loadTools, notify, type Panel, panel, route, rows, sidebarOpen, togglePanel, tools, updateRow } from '../lib/store';
 import type { FindHit } from '../lib/types';
 import { plural } from '../lib/words';
@@ -14,7 +15,9 @@ import { Composer } from './composer';
 import { Gauge } from './compaction';
 import { type Conversation, takeConversation } from './conversation';
 import { Cord, goToBranchPoint, marks, outlineOf } from './cord';
-import { goTo, Thread } from './thread';
+import { goTo, shownChat, Thread } from './thread';
+
+export { prepareConversation } from './conversation';
 
 const Tree = lazyView(() => import('./tree').then((module) => module.Tree));
 const Compare = lazyView(() => import('./tree').then((module) => module.Compare));
@@ -28,7 +31,7 @@ export function Chat({ id }: { id: string }): VNode {
   const chat = useMemo(() => takeConversation(id), [id]);
   useEffect(() => {
     void chat.open();
-    if (tools.value.length === 0) void loadTools();
+    if (tools.value.length === 0) afterPaint(() => void loadTools());
     // The list shows new titles, times and states.
     let known = '';
     const stop = effect(() => {
@@ -135,6 +138,11 @@ async function onShownBranch(chat: Conversation, id: string): Promise<boolean> {
   return outlineOf(chat).items.some((item) => item.id !== '' && item.id === id);
 }
 
+export function stepBranchPoint(by: 1 | -1): void {
+  const chat = shownChat();
+  if (chat) goToBranchPoint(chat, by);
+}
+
 // ---- title bar ----
 
 function TitleBar({ chat }: { chat: Conversation }): VNode {
@@ -178,31 +186,35 @@ function TitleBar({ chat }: { chat: Conversation }): VNode {
         </form>
       )}
       <div class="title-acts">
-        {branches.length > 1 && (
-          <button type="button" class="chip" onClick={() => setDialog('tree')} title="All branches as a picture">
-            {chat.branch.value} <span class="faint">{plural(branches.length, 'branch', 'branches')}</span>
-          </button>
+        {painted.value && (
+          <>
+            {branches.length > 1 && (
+              <button type="button" class="chip" onClick={() => setDialog('tree')} title="All branches as a picture">
+                {chat.branch.value} <span class="faint">{plural(branches.length, 'branch', 'branches')}</span>
+              </button>
+            )}
+            <ModelChoice value={context?.config.model_id ?? ''} onChange={(model_id) => void chat.configure({ model_id })} />
+            <Gauge chat={chat} onOpen={toggle('context')} />
+            <Button icon="search" kind="quiet" label="Find in this conversation" aria-pressed={panel.value === 'find'} onClick={toggle('find')} />
+            <Button icon="list" kind="quiet" class="not-phone" label="Outline" aria-pressed={panel.value === 'outline'} onClick={toggle('outline')} />
+            <Menu
+              label="Conversation"
+              items={[
+                { label: 'Outline', icon: 'list', run: toggle('outline') },
+                { label: 'Tree of branches', icon: 'branch', run: () => setDialog('tree') },
+                branches.length > 1 ? { label: 'Next branch point', icon: 'down', run: () => goToBranchPoint(chat, 1) } : null,
+                branches.length > 1 ? { label: 'Previous branch point', icon: 'up', run: () => goToBranchPoint(chat, -1) } : null,
+                branches.length > 1 ? { label: 'Compare branches', icon: 'compare', run: () => setDialog('compare') } : null,
+                { label: 'Model and prompt', icon: 'prompt', run: toggle('branches') },
+                { label: 'Window and compaction', icon: 'gauge', run: toggle('context') },
+                { label: 'Export as Markdown', icon: 'export', run: () => void download(chat, 'md') },
+                { label: 'Export as JSON', icon: 'export', run: () => void download(chat, 'json') },
+                { label: 'Copy this branch', icon: 'copy', run: () => void copyBranch() },
+                { label: 'Delete conversation', icon: 'trash', danger: true, run: () => deleteConversation({ id: chat.id, title: context?.title ?? null }) },
+              ]}
+            />
+          </>
         )}
-        <ModelChoice value={context?.config.model_id ?? ''} onChange={(model_id) => void chat.configure({ model_id })} />
-        <Gauge chat={chat} onOpen={toggle('context')} />
-        <Button icon="search" kind="quiet" label="Find in this conversation" aria-pressed={panel.value === 'find'} onClick={toggle('find')} />
-        <Button icon="list" kind="quiet" class="not-phone" label="Outline" aria-pressed={panel.value === 'outline'} onClick={toggle('outline')} />
-        <Menu
-          label="Conversation"
-          items={[
-            { label: 'Outline', icon: 'list', run: toggle('outline') },
-            { label: 'Tree of branches', icon: 'branch', run: () => setDialog('tree') },
-            branches.length > 1 ? { label: 'Next branch point', icon: 'down', run: () => goToBranchPoint(chat, 1) } : null,
-            branches.length > 1 ? { label: 'Previous branch point', icon: 'up', run: () => goToBranchPoint(chat, -1) } : null,
-            branches.length > 1 ? { label: 'Compare branches', icon: 'compare', run: () => setDialog('compare') } : null,
-            { label: 'Model and prompt', icon: 'prompt', run: toggle('branches') },
-            { label: 'Window and compaction', icon: 'gauge', run: toggle('context') },
-            { label: 'Export as Markdown', icon: 'export', run: () => void download(chat, 'md') },
-            { label: 'Export as JSON', icon: 'export', run: () => void download(chat, 'json') },
-            { label: 'Copy this branch', icon: 'copy', run: () => void copyBranch() },
-            { label: 'Delete conversation', icon: 'trash', danger: true, run: () => deleteConversation({ id: chat.id, title: context?.title ?? null }) },
-          ]}
-        />
       </div>
       {dialog === 'tree' && (
         <Dialog wide title="All branches" onClose={() => setDialog('')}>

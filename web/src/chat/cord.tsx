@@ -7,6 +7,7 @@ import { signal } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { inPath, tryAsk } from '../lib/api';
+import { painted } from '../lib/lazy';
 import { notify } from '../lib/store';
 import type { Outline, OutlineItem } from '../lib/types';
 import { plural, roleWord } from '../lib/words';
@@ -132,7 +133,7 @@ export function Cord({ chat }: { chat: Conversation }): VNode | null {
     jump(item.at, item.id);
   };
 
-  if (outline.count === 0) return <div class="cord" ref={holder} aria-hidden="true" />;
+  if (outline.count === 0 || !painted.value) return <div class="cord" ref={holder} aria-hidden="true" />;
   const end = y(outline.count);
   const frameTop = y(Math.min(outline.count, shown.first + 1)) - 11;
   const frameEnd = y(Math.min(outline.count, shown.last + 1)) + 11;

@@ -4,6 +4,7 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { CodeBlock, Markdown } from '../lib/markdown';
+import { painted } from '../lib/lazy';
 import { type Answer, textOf, thinkingOf } from '../lib/reduce';
 import { notify, settings } from '../lib/store';
 import type { Message as Stored, ToolCall, ToolResult } from '../lib/types';
@@ -63,7 +64,7 @@ function UserMessage({ chat, message, alternatives }: { chat: Conversation; mess
   const text = message.text ?? '';
   const recall = metaOf(message).recall;
   return (
-    <article class="message user" aria-label={`You, ${shortTime(message.created_at)}`}>
+    <article class="message user" aria-label={painted.value ? `You, ${shortTime(message.created_at)}` : 'You'}>
       {editing ? (
         <EditBox
           text={text}
@@ -85,16 +86,20 @@ function UserMessage({ chat, message, alternatives }: { chat: Conversation; mess
         </details>
       )}
       <footer class="message-bar">
-        {alternatives && <Arrows chat={chat} alternatives={alternatives} />}
-        <span class="acts">
-          <CopyButton text={() => text} label="Copy" />
-          <Button small kind="quiet" icon="edit" label="Edit and ask again" disabled={chat.busy.value} onClick={() => setEditing(true)} />
-          <PinButton chat={chat} message={message} />
-          <BranchMenu chat={chat} message={message} />
-        </span>
-        <time dateTime={message.created_at} title={fullTime(message.created_at)}>
-          {shortTime(message.created_at)}
-        </time>
+        {painted.value && (
+          <>
+            {alternatives && <Arrows chat={chat} alternatives={alternatives} />}
+            <span class="acts">
+              <CopyButton text={() => text} label="Copy" />
+              <Button small kind="quiet" icon="edit" label="Edit and ask again" disabled={chat.busy.value} onClick={() => setEditing(true)} />
+              <PinButton chat={chat} message={message} />
+              <BranchMenu chat={chat} message={message} />
+            </span>
+            <time dateTime={message.created_at} title={fullTime(message.created_at)}>
+              {shortTime(message.created_at)}
+            </time>
+          </>
+        )}
       </footer>
     </article>
   );
@@ -182,7 +187,7 @@ export function AssistantMessage({ chat, message, answer, alternatives, isLast, 
     ? message.tool_calls
     : (answer?.blocks ?? []).filter((block) => block.kind === 'call').map((block) => ({ id: block.id ?? '', tool_name: block.name ?? '', arguments: parse(block.text), approval_status: 'Pending', display_preference: 'Default' }));
   return (
-    <article class={`message assistant${wasStreamed ? ' streamed' : ''}${calls.length > 0 && !isLast ? ' calling' : ''}`} aria-label={message ? `Answer, ${shortTime(message.created_at)}` : 'Answer, being written'} aria-busy={isWriting}>
+    <article class={`message assistant${wasStreamed ? ' streamed' : ''}${calls.length > 0 && !isLast ? ' calling' : ''}`} aria-label={!message ? 'Answer, being written' : painted.value ? `Answer, ${shortTime(message.created_at)}` : 'Answer'} aria-busy={isWriting}>
       {thinking && <Thinking id={answer?.key ?? message?.id ?? ''} text={thinking} live={isWriting && !text} />}
       {text && <Markdown text={text} streaming={isWriting} />}
       {isWriting && !text && !thinking && calls.length === 0 && <Writing label="The answer begins" />}
@@ -198,7 +203,7 @@ export function AssistantMessage({ chat, message, answer, alternatives, isLast, 
         </p>
       )}
       <footer class={`message-bar${isLast ? ' shown' : ''}`}>
-        {message && (
+        {message && painted.value && (
           <>
             {alternatives && <Arrows chat={chat} alternatives={alternatives} />}
             <span class="acts">

@@ -6,6 +6,7 @@ import { elementScroll, observeElementOffset, observeElementRect, type Range, Vi
 import { signal } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useLayoutEffect, useMemo, useReducer, useRef } from 'preact/hooks';
+import { painted } from '../lib/lazy';
 import { Icon } from '../views/parts';
 import { type Alternatives, alternativesOf } from './branches';
 import type { Conversation, Row } from './conversation';
@@ -63,7 +64,7 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
     getScrollElement: () => scroller.current,
     estimateSize: (index: number) => estimate(chat, index),
     getItemKey: (index: number) => chat.row(index).key,
-    overscan: 4,
+    overscan: painted.value ? 4 : 0,
     paddingStart: 24,
     paddingEnd: 16,
     anchorTo: 'end' as const,
@@ -122,7 +123,9 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
   const alternatives = useMemo(() => alternativesOf(chat.outline.value, chat.branch.value), [chat.outline.value, chat.branch.value]);
   const markers = markersOf(chat);
   const total = chat.total.value;
-  const isAway = range !== null && !virtual.isAtEnd(nearEnd * 4);
+  // From what the list knows: asking the page for its height would lay it out in the middle of drawing.
+  const below = virtual.getTotalSize() - (virtual.scrollOffset ?? 0) - (virtual.scrollRect?.height ?? 0);
+  const isAway = range !== null && below > nearEnd * 4;
   return (
     <div class="thread-area">
       <div

@@ -5,10 +5,11 @@ import { wait } from './sse';
 
 const keyName = 'quipu.key';
 
-// The key is kept for the session; in localStorage only if the user asked for it. It is sent as a
-// header and never part of an address.
+// The key is kept for the session; in localStorage only if the user asked for it, otherwise an empty one there
+// says that there may be one in the session. It is sent as a header and never part of an address.
 function storedKey(): string {
-  return sessionStorage.getItem(keyName) ?? localStorage.getItem(keyName) ?? '';
+  const kept = localStorage.getItem(keyName);
+  return (kept === '' ? sessionStorage.getItem(keyName) : kept) ?? '';
 }
 
 let key = storedKey();
@@ -41,7 +42,9 @@ export function setKey(value: string, remember: boolean): void {
   key = value;
   sessionStorage.removeItem(keyName);
   localStorage.removeItem(keyName);
-  if (value) (remember ? localStorage : sessionStorage).setItem(keyName, value);
+  if (!value) return;
+  localStorage.setItem(keyName, remember ? value : '');
+  if (!remember) sessionStorage.setItem(keyName, value);
 }
 
 export const hasKey = (): boolean => key !== '';

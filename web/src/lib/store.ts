@@ -189,7 +189,8 @@ effect(() => {
   root.dataset.theme = theme;
   root.dataset.face = face;
   root.dataset.wide = String(wide);
-  localStorage.setItem(settingsName, JSON.stringify(settings.value));
+  const text = JSON.stringify(settings.value);
+  if (text !== JSON.stringify(readSettings())) localStorage.setItem(settingsName, text); // writing takes longer than reading
 });
 addEventListener('storage', (event) => {
   if (event.key === settingsName) settings.value = readSettings();

@@ -2,8 +2,6 @@
 
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { goToBranchPoint } from '../chat/cord';
-import { shownChat } from '../chat/thread';
 import { chatHash, go, paletteOpen, rows, set, settings, sidebarOpen, togglePanel, route } from '../lib/store';
 
 interface Command {
@@ -21,8 +19,7 @@ function nextConversation(by: 1 | -1): void {
 }
 
 function branchPoint(by: 1 | -1): void {
-  const chat = shownChat();
-  if (chat) goToBranchPoint(chat, by);
+  void import('../chat/chat').then(({ stepBranchPoint }) => stepBranchPoint(by));
 }
 
 function commands(): Command[] {

@@ -2,6 +2,7 @@
 
 import type { ButtonHTMLAttributes, ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { painted } from '../lib/lazy';
 
 // Line drawings on a grid of 20.
 const paths: Record<string, string> = {
@@ -88,13 +89,14 @@ export function focusAtFirst(box: HTMLElement | null): void {
   box.focus();
 }
 
-export function CopyButton({ text, label }: { text: () => string; label: string }): VNode {
+export function CopyButton({ text, label }: { text: () => string; label: string }): VNode | null {
   const [done, setDone] = useState(false);
   const copy = async () => {
     await navigator.clipboard.writeText(text());
     setDone(true);
     setTimeout(() => setDone(false), 1500);
   };
+  if (!painted.value) return null;
   return <Button small kind="quiet" icon={done ? 'check' : 'copy'} label={done ? 'Copied' : label} onClick={() => void copy()} />;
 }
 
@@ -128,7 +130,7 @@ export function Dialog({ title, onClose, children, wide }: { title: string; onCl
 }
 
 // A button that opens a list of actions.
-export function Menu({ label, icon = 'more', items, small }: { label: string; icon?: string; small?: boolean; items: ({ label: string; icon?: string; run: () => void; danger?: boolean; disabled?: boolean } | null)[] }): VNode {
+export function Menu({ label, icon = 'more', items, small }: { label: string; icon?: string; small?: boolean; items: ({ label: string; icon?: string; run: () => void; danger?: boolean; disabled?: boolean } | null)[] }): VNode | null {
   const [open, setOpen] = useState(false);
   const holder = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -153,6 +155,7 @@ export function Menu({ label, icon = 'more', items, small }: { label: string; ic
     else return;
     event.preventDefault();
   };
+  if (!painted.value) return null;
   return (
     <div class="menu" ref={holder} onKeyDown={onKey}>
       <Button icon={icon} kind="quiet" small={small ?? false} label={label} aria-haspopup="menu" aria-expanded={open} onClick={() => setOpen(!open)} />
