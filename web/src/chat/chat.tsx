@@ -3,7 +3,7 @@
 import { effect } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { online, sentence, tryAsk } from '../lib/api';
+import { online, sentence, tryAsk, unreachable } from '../lib/api';
 import { afterPaint, painted } from '../lib/lazy';
 import { deleteConversation, go, listChanged, loadTools, notify, type Panel, panel, route, rows, sidebarOpen, togglePanel, tools, updateRow } from '../lib/store';
 import type { FindHit } from '../lib/types';
@@ -54,7 +54,9 @@ export function Chat({ id }: { id: string }): VNode {
   useJump(chat);
   const isOnline = online.value;
   useEffect(() => {
-    if (isOnline && !chat.opened.value && chat.problem.value) void chat.open();
+    if (!isOnline || !chat.problem.value) return;
+    if (!chat.opened.value) void chat.open();
+    else if (chat.problem.value === unreachable) chat.problem.value = null;
   }, [isOnline]);
 
   if (chat.gone.value)

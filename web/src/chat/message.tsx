@@ -86,7 +86,7 @@ function UserMessage({ chat, message, alternatives }: { chat: Conversation; mess
         </details>
       )}
       <footer class="message-bar">
-        {painted.value && (
+        {painted.value && !editing && (
           <>
             {alternatives && <Arrows chat={chat} alternatives={alternatives} />}
             <span class="acts">

@@ -190,7 +190,7 @@ export function Compare({ chat, onClose }: { chat: Conversation; onClose: () => 
   return (
     <div class="compare">
       {problem && <Notice kind="error">{problem}</Notice>}
-      <p class="faint">{shared === null ? '' : `The first ${plural(shared, 'message')} ${shared === 1 ? 'is' : 'are'} the same.`}</p>
+      <p class="faint">{shared === null ? '' : shared === 1 ? 'The first message is the same.' : `The first ${plural(shared, 'message')} are the same.`}</p>
       <div class="compare-sides">
         <div>
           {choice(one, setOne, 'Left branch')}

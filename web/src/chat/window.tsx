@@ -11,7 +11,7 @@ import { Button, Dialog, Loading, Notice } from '../views/parts';
 import { windowOf } from './compaction';
 import type { Conversation } from './conversation';
 
-const partNames: Record<string, string> = { system: 'System prompt', tools: 'Tool descriptions', summary: 'Summary', text: 'Messages', thinking: 'Thinking', calls: 'Tool calls', results: 'Tool results', images: 'Images' };
+const partNames: Record<string, string> = { system: 'System prompt', tools: 'Tool descriptions', summary: 'Summary', text: 'Messages', thinking: 'Thinking', calls: 'Tool calls', results: 'Tool results', images: 'Images', reserve: 'Kept for the answer' };
 const partOrder = Object.keys(partNames);
 const originWords: Record<string, string> = { user: 'set by you', provider: 'reported by the provider', table: 'from the model table', default: 'default', estimate: 'estimated' };
 
@@ -20,7 +20,8 @@ export function WindowPanel({ chat }: { chat: Conversation }): VNode {
   const [preview, setPreview] = useState(false);
   const [sees, setSees] = useState(false);
   if (!about) return <p class="faint">The size of the window is known after the first answer.</p>;
-  const parts = partOrder.map((name) => [name, about.parts?.[name] ?? 0] as const).filter(([, n]) => n > 0);
+  const taken: Record<string, number> = { ...about.parts, reserve: about.reserve };
+  const parts = partOrder.map((name) => [name, taken[name] ?? 0] as const).filter(([, n]) => n > 0);
   const sum = parts.reduce((all, [, n]) => all + n, 0) || 1;
   const hasUndone = chat.compactions.value.length > 0;
   return (
@@ -48,12 +49,6 @@ export function WindowPanel({ chat }: { chat: Conversation }): VNode {
             <dd>
               {tokens(about.threshold)} <span class="faint">{originWords[about.origins?.threshold ?? '']}</span>
             </dd>
-          </div>
-        )}
-        {about.reserve > 0 && (
-          <div>
-            <dt>Kept for the answer</dt>
-            <dd>{tokens(about.reserve)}</dd>
           </div>
         )}
         <div>

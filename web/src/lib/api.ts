@@ -67,6 +67,8 @@ export class Problem extends Error {
   }
 }
 
+export const unreachable = 'The server cannot be reached. Nothing is lost: your text stays here.';
+
 export interface Ask {
   method?: string;
   body?: unknown;
@@ -103,7 +105,7 @@ export async function askResponse(path: string, ask: Ask = {}): Promise<Response
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     void lost();
-    throw new Problem('The server cannot be reached. Nothing is lost: your text stays here.', 0, 'OFFLINE');
+    throw new Problem(unreachable, 0, 'OFFLINE');
   }
   online.value = true;
   if (response.ok || response.status === 304) return response;
