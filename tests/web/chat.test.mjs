@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Model } from '../e2e/model.mjs';
-import { Chat, serveTurns } from '../e2e/turns.mjs';
+import { Chat, restart, serveTurns } from '../e2e/turns.mjs';
 import { closeBrowser, open, openPage, see, send, stateIs } from './browser.mjs';
 
 after(closeBrowser);
@@ -120,7 +120,11 @@ test('drafts survive a reload, and a failed send loses nothing', async (t) => {
   profile.expected.push(/ERR_|Failed to fetch|net::/);
   await server.stop('SIGKILL');
   await page.press('#composer', 'Enter');
-  await see(page, 'The server cannot be reached');
+  await page.locator('.composer-area .notice', { hasText: 'The server cannot be reached' }).waitFor();
+  assert.equal(await page.inputValue('#composer'), 'half a thought');
+  // It is back: nothing says any more that it is not, and the text is still there.
+  await restart(t, server, 'SIGKILL', { port: server.port });
+  await page.locator('.composer-area .notice').waitFor({ state: 'detached' });
   assert.equal(await page.inputValue('#composer'), 'half a thought');
   assert.ok(other.id);
 });

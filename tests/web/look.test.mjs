@@ -136,6 +136,10 @@ for (const colorScheme of ['light', 'dark'])
     await page.locator('.legend li').first().waitFor();
     await judge(page, 'window');
     if (colorScheme === 'light') await shot(page, 'window');
+    await page.getByRole('button', { name: 'Compact now' }).click();
+    await see(page, 'A summary would not be shorter than the messages that it replaces.');
+    await judge(page, 'nothing to compact');
+    await page.keyboard.press('Escape');
     await page.getByRole('button', { name: 'What the model sees' }).click();
     await page.locator('.sent section').first().waitFor();
     await judge(page, 'what the model sees');

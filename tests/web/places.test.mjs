@@ -22,10 +22,11 @@ test('rename, delete with undo, and search that jumps to a message on another br
   await row.hover();
   await row.getByRole('button', { name: 'Actions for Old name' }).click();
   await page.getByRole('menuitem', { name: 'Rename' }).click();
-  await page.getByLabel('Title').fill('New name');
+  const title = 'New name, too long for one line of the list';
+  await page.getByLabel('Title').fill(title);
   await page.keyboard.press('Enter');
-  await page.locator('.conversation', { hasText: 'New name' }).waitFor();
-  assert.equal((await server.expect(200, 'GET', `${chat.at}?messages=none`)).title, 'New name');
+  await page.locator('.conversation', { hasText: title }).waitFor();
+  assert.equal((await server.expect(200, 'GET', `${chat.at}?messages=none`)).title, title);
   const remove = async () => {
     const doomed = page.locator('.conversation', { hasText: 'To delete' });
     await doomed.hover();
@@ -42,7 +43,10 @@ test('rename, delete with undo, and search that jumps to a message on another br
   await until(async () => (await server.ask('GET', `${gone.at}?messages=none`)).status === 404);
   // As you type; the hit is on a branch that is not shown.
   await page.fill('#search', 'zanah');
-  await page.locator('.hit mark', { hasText: 'zanahoria' }).click();
+  const hit = page.locator('.hit mark', { hasText: 'zanahoria' });
+  await hit.waitFor();
+  assert.ok(await page.locator('.results').evaluate((box) => box.scrollWidth <= box.clientWidth), 'a hit is as wide as the list');
+  await hit.click();
   await page.locator('.bubble', { hasText: 'zanahoria' }).waitFor();
   await page.locator('.row.found').waitFor();
 });

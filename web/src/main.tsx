@@ -8,7 +8,7 @@ import { afterPaint, duringIdle, painted } from './lib/lazy';
 import { dismiss, loadModels, loadPrompts, loadRows, notes, route, sidebarOpen } from './lib/store';
 import { Home } from './views/home';
 import { lazyView } from './views/lazy-view';
-import { Palette, useShortcuts } from './views/palette';
+import { listenToKeys, Palette } from './views/palette';
 import { Button } from './views/parts';
 import { Sidebar } from './views/sidebar';
 
@@ -55,7 +55,6 @@ function View(): VNode | null {
 }
 
 function Above(): VNode {
-  useShortcuts();
   useEffect(() => {
     const again = () => {
       if (document.visibilityState === 'visible') void loadRows();
@@ -139,6 +138,7 @@ const inTurn = ([step, ...rest]: (() => void)[]): void => {
   if (rest.length > 0) afterPaint(() => inTurn(rest));
 };
 const drawers = { side: () => draw(<Side />, 'side'), view: () => draw(<View />, 'view'), above: () => draw(<Above />, 'above') };
+listenToKeys();
 const { view, id } = route.value;
 const isChat = view === 'chat' && id !== '';
 const prepare = async (): Promise<void> => {

@@ -88,7 +88,9 @@ export function Chat({ id }: { id: string }): VNode {
           ) : (
             <div class="thread-area">
               {!chat.problem.value ? (
-                <Loading label="Opening the conversation" />
+                <div class="column">
+                  <Loading label="Opening the conversation" />
+                </div>
               ) : isOnline ? (
                 <div class="column opening-problem">
                   <Notice kind="error" actions={<Button small onClick={() => void chat.open()}>Try again</Button>}>
@@ -168,7 +170,7 @@ function TitleBar({ chat }: { chat: Conversation }): VNode {
       {title === null ? (
         <h1>
           <button type="button" title="Rename" onClick={() => setTitle(context?.title ?? '')}>
-            {context?.title || rows.value.find((row) => row.id === chat.id)?.title || 'Untitled'}
+            {context?.title || rows.value.find((row) => row.id === chat.id)?.title || (context ? 'Untitled' : '\u00a0')}
           </button>
         </h1>
       ) : (

@@ -123,7 +123,7 @@ function CompactDialog({ chat, onClose }: { chat: Conversation; onClose: () => v
       {plan && (
         <>
           {nothing ? (
-            <p>{plan.why || 'There is nothing to compact yet: the newest messages are always kept.'}</p>
+            <p>{plan.why === 'no_gain' ? 'A summary would not be shorter than the messages that it replaces.' : 'There is nothing to compact yet: the newest messages are always kept.'}</p>
           ) : (
             <p>
               <strong>{plural(plan.covered ?? 0, 'message')}</strong> become a summary, <strong>{count(plan.kept ?? 0)}</strong> stay as written. The model then reads about <strong>{tokens(plan.tokens_after ?? 0)}</strong> tokens instead of <strong>{tokens(plan.tokens_before ?? 0)}</strong>.
@@ -135,11 +135,15 @@ function CompactDialog({ chat, onClose }: { chat: Conversation; onClose: () => v
               <Markdown text={plan.narrative} />
             </details>
           )}
-          <p class="faint">Nothing is deleted. You can read the whole history and undo this at any time.</p>
-          <label class="field">
-            What must the summary keep? (optional)
-            <textarea rows={2} value={instructions} onInput={(event) => setInstructions(event.currentTarget.value)} />
-          </label>
+          {!nothing && (
+            <>
+              <p class="faint">Nothing is deleted. You can read the whole history and undo this at any time.</p>
+              <label class="field">
+                What must the summary keep? (optional)
+                <textarea rows={2} value={instructions} onInput={(event) => setInstructions(event.currentTarget.value)} />
+              </label>
+            </>
+          )}
           <div class="row-end">
             <Button onClick={onClose}>Cancel</Button>
             <Button

@@ -46,24 +46,21 @@ function commands(): Command[] {
   return all.filter((one): one is Command => Boolean(one));
 }
 
-export function useShortcuts(): void {
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const mod = event.ctrlKey || event.metaKey;
-      const inText = /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as HTMLElement).tagName);
-      if (mod && event.key.toLowerCase() === 'k') paletteOpen.value = !paletteOpen.value;
-      else if (mod && event.shiftKey && event.key.toLowerCase() === 'o') go('#/');
-      else if (mod && event.shiftKey && event.key.toLowerCase() === 'f') togglePanel('find');
-      else if (mod && event.shiftKey && event.key.toLowerCase() === 'l') togglePanel('outline');
-      else if (event.altKey && event.key === 'ArrowDown') (event.shiftKey ? branchPoint : nextConversation)(1);
-      else if (event.altKey && event.key === 'ArrowUp') (event.shiftKey ? branchPoint : nextConversation)(-1);
-      else if (!inText && !mod && event.key === '/') focus('#search');
-      else return;
-      event.preventDefault();
-    };
-    addEventListener('keydown', onKey);
-    return () => removeEventListener('keydown', onKey);
-  }, []);
+// From the beginning, before anything is drawn.
+export function listenToKeys(): void {
+  addEventListener('keydown', (event) => {
+    const mod = event.ctrlKey || event.metaKey;
+    const inText = event.target instanceof Element && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+    if (mod && event.key.toLowerCase() === 'k') paletteOpen.value = !paletteOpen.value;
+    else if (mod && event.shiftKey && event.key.toLowerCase() === 'o') go('#/');
+    else if (mod && event.shiftKey && event.key.toLowerCase() === 'f') togglePanel('find');
+    else if (mod && event.shiftKey && event.key.toLowerCase() === 'l') togglePanel('outline');
+    else if (event.altKey && event.key === 'ArrowDown') (event.shiftKey ? branchPoint : nextConversation)(1);
+    else if (event.altKey && event.key === 'ArrowUp') (event.shiftKey ? branchPoint : nextConversation)(-1);
+    else if (!inText && !mod && event.key === '/') focus('#search');
+    else return;
+    event.preventDefault();
+  });
 }
 
 export function Palette(): VNode | null {

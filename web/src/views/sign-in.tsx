@@ -3,7 +3,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { needsKey, setKey } from '../lib/api';
-import { Button, Notice, Sign } from './parts';
+import { Button, focusAtFirst, Notice, Sign } from './parts';
 
 export function SignIn({ onDone }: { onDone: () => void }): VNode {
   const [key, setText] = useState('');
@@ -37,7 +37,7 @@ export function SignIn({ onDone }: { onDone: () => void }): VNode {
         {problem && <Notice kind="error">{problem}</Notice>}
         <label class="field">
           Key
-          <input type="password" autocomplete="current-password" value={key} onInput={(event) => setText(event.currentTarget.value)} required />
+          <input type="password" autocomplete="current-password" value={key} onInput={(event) => setText(event.currentTarget.value)} ref={focusAtFirst} required />
         </label>
         <label class="check">
           <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.currentTarget.checked)} />
