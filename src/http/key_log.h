@@ -12,8 +12,8 @@
  *
  * (1) "begun" is durable before the request is carried out. After a crash in between nobody knows
  *     whether it was: the key stays UNKNOWN, and the request is never carried out twice.
- * (2) A key is kept for 24 hours, in the store by its clock. Opening, and a file of LOG_MAX bytes, write the file again
- *     without old records. A torn end is cut off.
+ * (2) A key is kept for 24 hours, in the store by its clock. The file is written again without old
+ *     records when it is opened, and when it has LOG_MAX bytes. A torn end is cut off.
  *
  * Every function may wait for the disk: they are called by workers, from any thread. */
 #ifndef QP_HTTP_KEY_LOG_H

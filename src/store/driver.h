@@ -355,9 +355,8 @@ struct qp__driver_lease {
   void (*leave)(void *self);
 };
 
-/* Small documents and keys of requests, which all servers of the store see at once (shared.h has the
- * contract). Without
- * it: the store belongs to one server, which keeps them in files. */
+/* Small documents and keys of requests, which all servers of the store see at once (shared.h has
+ * the contract). Without it: the store belongs to one server, which keeps them in files. */
 struct qp__driver_shared {
   enum qp_rc (*read)(void *self, const char *name, struct qp__buf *out, int64_t *version,
                      struct qp_err *err);
@@ -418,7 +417,7 @@ struct qp__found {
 typedef enum qp_rc qp__found_visit(void *arg, const struct qp__found *found);
 
 /* A page of a list of sizes: rows behind this place, in descending order of (bytes, id). */
-struct qp__size_query {
+struct qp__size_page {
   const char *owner; /* or NULL: of all */
   int64_t bytes;
   struct qp_uuid id;
@@ -427,7 +426,7 @@ struct qp__size_query {
 };
 
 /* Sums of what answers have used (catalogue/words.h), in the order of qp_usage_list(). */
-struct qp__usage_query {
+struct qp__usage_range {
   enum qp_usage_group group;
   const char *owner;   /* or NULL: of all */
   int64_t from, until; /* the first quarter of an hour, and the one after the last */
@@ -435,12 +434,12 @@ struct qp__usage_query {
   uint32_t limit;
 };
 
-/* The catalogue: lists, search and reports, of a driver that keeps them beside the data. So all servers of a
- * store give the same answers, which have everything that was acknowledged before the question.
- * Such a driver writes the rows that changes name in the same commit, and the words of messages and
- * what answers have used (catalogue/words.h) at the latest before it is asked for them. The rank is
- * that of FTS5 (bm25). Without it, the front keeps a database of its own (store/catalogue/), which it brings up to date before
- * it answers. */
+/* The catalogue: lists, search and reports, of a driver that keeps them beside the data. So all
+ * servers of a store give the same answers, which have everything that was acknowledged before the
+ * question. Such a driver writes the rows that changes name in the same commit, and the words of
+ * messages and what answers have used (catalogue/words.h) at the latest before it is asked for
+ * them. The rank is that of FTS5 (bm25). Without it, the front keeps a database of its own
+ * (store/catalogue/), which it brings up to date before it answers. */
 struct qp__driver_catalogue {
   enum qp_rc (*list)(void *self, const struct qp__list_query *query, qp_catalogue_visit *visit,
                      void *arg, struct qp_err *err);
@@ -453,12 +452,12 @@ struct qp__driver_catalogue {
   enum qp_rc (*owner_bytes)(void *self, const char *owner, int64_t *out, struct qp_err *err);
   /* With the sizes of the largest branches, at most QP_BRANCH_SIZES_MAX: the largest first, then by
    * name. */
-  enum qp_rc (*sizes)(void *self, const struct qp__size_query *query, qp_size_visit *visit,
+  enum qp_rc (*sizes)(void *self, const struct qp__size_page *query, qp_size_visit *visit,
                       void *arg, struct qp_err *err);
   enum qp_rc (*size_sum)(void *self, const char *owner, struct qp_size_total *out,
                          struct qp_err *err);
   /* Of a row for QP_USAGE_DAY, `day` is the number of the day. */
-  enum qp_rc (*usage)(void *self, const struct qp__usage_query *query, qp_usage_visit *visit,
+  enum qp_rc (*usage)(void *self, const struct qp__usage_range *query, qp_usage_visit *visit,
                       void *arg, struct qp_err *err);
   /* Makes all rows and words anew, as qp_store_reindex(). */
   enum qp_rc (*reindex)(void *self, qp_reindex_visit *visit, void *arg, struct qp_err *err);

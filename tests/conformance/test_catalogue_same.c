@@ -1,6 +1,6 @@
 /* test_catalogue_same.c - the lists, searches and reports of every driver are those of the memory
- * driver on the same random data: rows, order, pages, hits, snippets, ranks, sizes and usage. Hits of the same rank may
- * come in another order. */
+ * driver on the same random data: rows, order, pages, hits, snippets, ranks, sizes and usage. Hits
+ * of the same rank may come in another order. */
 #include <math.h>
 #include <stdio.h>
 

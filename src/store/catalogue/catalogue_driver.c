@@ -84,7 +84,7 @@ qp__cat_driver_sizes(struct qp_store *s, const struct qp_size_query *query, qp_s
                      void *arg, char **next_cursor, struct qp_err *err)
 {
   struct sizing x = { .visit = visit, .arg = arg, .limit = query->limit };
-  struct qp__size_query q = {
+  struct qp__size_page q = {
     .owner = query->owner, .bytes = INT64_MAX, .limit = x.limit + 1, .trashed = query->trashed
   };
   enum qp_rc rc = QP_OK;

@@ -382,7 +382,7 @@ enum qp_rc qp__cat_message_text(const struct qp_message *m, struct qp__buf *out,
 /* ---- catalogue_report.c ---- */
 
 /* False: the message is no answer of a model. */
-bool qp__answer_read(const struct qp_message *m, struct qp__answer *out);
+bool qp__answer_read(const struct qp_message *m, struct qp__answer_use *out);
 /* Adds what a message has used to the sums of its context, the row `n`. Does nothing for messages
  * other than answers of models. */
 enum qp_rc qp__cat_put_usage(struct qp__cat_db *db, int64_t n, const struct qp_message *m,

@@ -38,7 +38,7 @@ figure(const json_t *object, const char *key, double max)
 }
 
 bool
-qp__answer_read(const struct qp_message *m, struct qp__answer *out)
+qp__answer_read(const struct qp_message *m, struct qp__answer_use *out)
 {
   const json_t *tokens = json_object_get(m->metadata, "tokens");
   const char *model = json_string_value(json_object_get(m->metadata, "model"));
@@ -64,7 +64,7 @@ enum qp_rc
 qp__cat_put_usage(struct qp__cat_db *db, int64_t n, const struct qp_message *m,
                   const struct qp__entry *e, struct qp_err *err)
 {
-  struct qp__answer a;
+  struct qp__answer_use a;
   sqlite3_stmt *st;
   enum qp_rc rc;
 
@@ -555,7 +555,7 @@ ask_driver(struct qp_store *s, const struct qp_usage_query *q, qp_usage_visit *v
            struct qp_err *err)
 {
   struct report r = { visit, arg, q->group, qp__quarter_of((int64_t)q->utc_offset * 60000) };
-  struct qp__usage_query query = { .group = q->group,
+  struct qp__usage_range query = { .group = q->group,
                                    .owner = q->owner,
                                    .from = qp__quarter_of(q->from),
                                    .until = q->until ? qp__quarter_of(q->until) : QUARTERS_MAX,

@@ -15,7 +15,7 @@
 #define QP__WORDS_KEPT 8
 
 /* What an answer of a model has used, with the figures that its provider reported. */
-struct qp__answer {
+struct qp__answer_use {
   char model[QP__WORD_MAX + 1]; /* longer names are cut; "" if it was not stored */
   double input, output, cached, cost;
   bool unpriced; /* the cost is unknown */
@@ -55,7 +55,7 @@ struct qp__message_words {
   uint32_t count;
   bool any;  /* it has searchable text, perhaps without words; otherwise search does not know it */
   bool used; /* it is an answer that has used something … */
-  struct qp__answer answer; /* … this */
+  struct qp__answer_use answer; /* … this */
 };
 /* The same for the searchable text of a stored message. */
 enum qp_rc qp__words_of_message(struct qp__words *w, struct qp_bytes json, struct qp__buf *out,

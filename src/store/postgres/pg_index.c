@@ -78,7 +78,7 @@ ask_due(struct qp__pg_link *link, void *arg)
 }
 
 static void
-add_answer(struct step *x, int64_t at, const struct qp__answer *a)
+add_answer(struct step *x, int64_t at, const struct qp__answer_use *a)
 {
   const double figures[] = { a->input, a->output, a->cached, a->cost };
 

@@ -1,9 +1,9 @@
 /* pg_report.c - sizes of contexts, and what answers have used, with the answers that the catalogue
  * of a store on files gives.
  *
- * Sizes are in quipu.catalogue and quipu.branches, which commits write. The sizes of branches that a
- * program wrote before they were kept are NULL: the first report that shows them loads the index of
- * the context and stores them.
+ * Sizes are in quipu.catalogue and quipu.branches, which commits write. The sizes of branches that
+ * a program wrote before they were kept are NULL: the first report that shows them loads the index
+ * of the context and stores them.
  *
  * What answers have used is summed up in quipu.usage, per context, quarter of an hour and model, at
  * the same time as the words for the search are made (pg_index.c). So no report reads messages. */
@@ -87,7 +87,7 @@ measure_page(struct qp__pg *pg, const PGresult *r, bool *again, struct qp_err *e
 /* ---- sizes ---- */
 
 static enum qp_rc
-ask_sizes(struct qp__pg *pg, const struct qp__size_query *q, PGresult **out, struct qp_err *err)
+ask_sizes(struct qp__pg *pg, const struct qp__size_page *q, PGresult **out, struct qp_err *err)
 {
   struct qp__pg_call call = { .statement = QP__PG_SIZES };
 
@@ -143,7 +143,7 @@ visit_sizes(const PGresult *r, qp_size_visit *visit, void *arg)
 }
 
 enum qp_rc
-qp__pg_sizes(void *self, const struct qp__size_query *query, qp_size_visit *visit, void *arg,
+qp__pg_sizes(void *self, const struct qp__size_page *query, qp_size_visit *visit, void *arg,
              struct qp_err *err)
 {
   struct qp__pg *pg = self;
@@ -208,7 +208,7 @@ visit_group(const PGresult *r, int i, enum qp_usage_group group, qp_usage_visit 
 }
 
 enum qp_rc
-qp__pg_usage(void *self, const struct qp__usage_query *query, qp_usage_visit *visit, void *arg,
+qp__pg_usage(void *self, const struct qp__usage_range *query, qp_usage_visit *visit, void *arg,
              struct qp_err *err)
 {
   static const enum qp__pg_statement statements[2][3] = {

@@ -2,8 +2,8 @@
  * quipu.documents, and requests with keys, rows of quipu.requests. They are no part of commits.
  *
  * A server claims a key by adding its row, with a claim that is new for each attempt. So a server
- * whose connection was lost meanwhile sends the same again, and sees by the claim whether the row is
- * its own. A key is taken by the clock of the database. A row that was begun and whose server is
+ * whose connection was lost meanwhile sends the same again, and sees by the claim whether the row
+ * is its own. Keys expire by the clock of the database. A row that was begun and whose server is
  * gone says that nobody knows whether its request was carried out. */
 #include "base/err.h"
 #include "store/postgres/postgres_int.h"

@@ -198,7 +198,7 @@ enum qp_rc qp__pg_context_list(void *self, qp_context_visit *visit, void *arg, s
 enum qp_rc qp__pg_context_load(void *self, const struct qp_uuid *id, struct qp__image *image,
                                struct qp__problems *problems, void **out, struct qp_err *err);
 void qp__pg_context_free(void *self, void *context);
-/* Loads the tree and the heads of a context without its lease, into an image that is initialised. */
+/* Loads the tree and the heads of a context without its lease. The image is initialised. */
 enum qp_rc qp__pg_context_look(struct qp__pg *pg, const struct qp_uuid *id, struct qp__image *image,
                                struct qp_err *err);
 enum qp_rc qp__pg_context_peek(void *self, const struct qp_uuid *id, struct qp__buf *meta,
@@ -233,11 +233,11 @@ enum qp_rc qp__pg_answer(struct qp__pg *pg, const char *what, const struct qp__p
 
 /* ---- pg_report.c ---- */
 
-enum qp_rc qp__pg_sizes(void *self, const struct qp__size_query *query, qp_size_visit *visit,
+enum qp_rc qp__pg_sizes(void *self, const struct qp__size_page *query, qp_size_visit *visit,
                         void *arg, struct qp_err *err);
 enum qp_rc qp__pg_size_sum(void *self, const char *owner, struct qp_size_total *out,
                            struct qp_err *err);
-enum qp_rc qp__pg_usage(void *self, const struct qp__usage_query *query, qp_usage_visit *visit,
+enum qp_rc qp__pg_usage(void *self, const struct qp__usage_range *query, qp_usage_visit *visit,
                         void *arg, struct qp_err *err);
 
 /* ---- pg_index.c ---- */
