@@ -60,9 +60,10 @@ const fewFiles = {
       const isPart = kind === 'dynamic-import' || (kind === 'entry-point' && file === text);
       if (!isPart || pluginData === 'found') return undefined;
       const found = await build.resolve(file, { kind, resolveDir, pluginData: 'found' });
-      return { path: found.path, namespace: 'lazy' };
+      return { path: path.relative(root, found.path), namespace: 'lazy' };
     });
-    build.onLoad({ filter: /.*/, namespace: 'lazy' }, ({ path: file }) => {
+    build.onLoad({ filter: /.*/, namespace: 'lazy' }, ({ path: name }) => {
+      const file = path.join(root, name);
       const first = [main, ...(path.dirname(file) === path.dirname(chat) ? [chat] : [])].filter((one) => one !== file);
       return { contents: `${first.map((one) => `import ${JSON.stringify(one)};`).join('')}export * from ${JSON.stringify(file)};`, resolveDir: here };
     });
@@ -109,9 +110,9 @@ function writePage(out, metafile) {
   const early = entry('web/src/early.ts');
   const style = entry('web/src/style/main.css');
   // These entries only import the file that holds what they name: the page asks for that file at once.
-  for (const one of [entry('web/src/main.tsx'), entry(`lazy:${text}`)]) fs.rmSync(one.file);
+  for (const one of [entry('web/src/main.tsx'), entry('lazy:web/src/lib/markdown.tsx')]) fs.rmSync(one.file, { force: true });
   const script = holder(main);
-  const chatScripts = [entry(`lazy:${chat}`), holder(chat), holder(text)];
+  const chatScripts = [entry('lazy:web/src/chat/chat.tsx'), holder(chat), holder(text)];
   fs.copyFileSync(path.join(here, 'icon.svg'), path.join(out, 'favicon.svg'));
   const page = fs
     .readFileSync(path.join(here, 'index.html'), 'utf8')

@@ -10,7 +10,7 @@ import type { Branch, Compaction, Context, Event, Message, Outline, Queued, Stat
 
 const pageSize = 40;
 const atOpening = 24;
-const landmarks = 150; // of the outline; the rest of a long conversation comes as sums
+const landmarks = 120; // of the outline; the rest of a long conversation comes as sums
 
 export interface Part {
   type: 'text' | 'image';

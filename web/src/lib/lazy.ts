@@ -22,7 +22,7 @@ export function duringIdle(work: () => void): void {
   else setTimeout(work, 30);
 }
 
-// Runs when what was drawn is on the screen: in the second frame from now, the first has been shown. In a
+// Runs when what was drawn is on the screen: the first frame shows it, the second says that it was shown. In a
 // tab in the background no frame is drawn.
 export function afterPaint(run: () => void): void {
   if (document.visibilityState === 'visible') requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(run)));
