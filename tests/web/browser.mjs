@@ -33,7 +33,7 @@ export async function openProfile(t, server, options = {}) {
   const context = await (await browser()).newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...more });
   const problems = [];
   const profile = { context, server, problems, expected: [...expected] };
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(60_000);
   await context.addInitScript(() => {
     addEventListener('securitypolicyviolation', (event) => console.error(`policy violated: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
   });
