@@ -293,7 +293,7 @@ test_an_older_store_gets_its_rows(void **state)
   expect_part(sums.text, " main 252 ");
   qp_store_close(s);
   pg_run("DROP TABLE quipu.catalogue, quipu.texts, quipu.totals, quipu.unlisted, quipu.documents, "
-         "quipu.usage; "
+         "quipu.usage, quipu.requests; DROP INDEX quipu.leases_holder; "
          "ALTER TABLE quipu.branches DROP COLUMN messages, DROP COLUMN bytes; "
          "DELETE FROM quipu.migrations WHERE version >= 3");
   s = open_one();
@@ -308,6 +308,8 @@ test_an_older_store_gets_its_rows(void **state)
          "ALTER TABLE quipu.catalogue DROP COLUMN counted, DROP COLUMN trash, "
          "DROP COLUMN trash_bytes; "
          "CREATE INDEX catalogue_due ON quipu.catalogue (context) WHERE indexed < last; "
+         "CREATE INDEX catalogue_owner ON quipu.catalogue (owner, updated, context); "
+         "DROP TABLE quipu.requests; DROP INDEX quipu.catalogue_owned, quipu.leases_holder; "
          "DELETE FROM quipu.migrations WHERE version >= 5");
   s = open_one();
   assert_string_equal(report(s, &now), sums.text);

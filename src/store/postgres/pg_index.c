@@ -10,7 +10,9 @@
  * A step makes the words of some hundred messages, which never change, without a lock, and adds
  * them in a short transaction. That one locks the context against its deletion, so that no words
  * stay behind; commits go on. A step may be repeated, or done by two servers at once: words are
- * added once, because they have a key, and usage is added by the one that moves `counted`.
+ * added once, because they have a key, and usage is added by the one that moves `counted`. Its commit
+ * does not wait for the disk, because commits of the same context wait for its lock on the row. If
+ * the database crashes, the step is undone as a whole, and made again.
  *
  * Rows are made from what is stored for stores that are older than the catalogue, for contexts that
  * were built as a whole, and for `quipu reindex`. quipu.unlisted names those contexts, so that it
@@ -146,11 +148,12 @@ add_words(struct qp__pg_link *link, void *arg)
   struct step *x = arg;
   struct qp__pg_call add = { .statement = QP__PG_TEXTS_ADD };
   struct qp__pg_call done = { .statement = QP__PG_COUNTED };
-  size_t at = x->words_of[0].count ? 3 : 2; /* the answer of the last call but one */
+  size_t at = x->words_of[0].count ? 4 : 3; /* the answer of the last call but one */
   enum qp__pg_outcome outcome;
   struct qp_err err;
 
   qp__pg_send_plain(link, QP__PG_BEGIN);
+  qp__pg_send_plain(link, QP__PG_COMMIT_SOON);
   send_of_context(link, QP__PG_CONTEXT_SHARE, &x->id);
   qp__pg_add_uuid(&add, &x->id);
   for (size_t i = 0; i < 4; i++)

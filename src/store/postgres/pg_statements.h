@@ -83,6 +83,8 @@
   X(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED")                                                 \
   X(BEGIN_SNAPSHOT, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")                             \
   X(COMMIT, "COMMIT")                                                                              \
+  /* For what can be made again: its locks do not wait for the disk. */                            \
+  X(COMMIT_SOON, "SET LOCAL synchronous_commit TO off")                                            \
   X(ROLLBACK, "ROLLBACK")                                                                          \
   /* Guard. This batch is new, and nobody has declared it lost. */                                 \
   X(BATCH, "WITH w AS (UPDATE quipu.writers SET batch = $2, seen = now() WHERE writer = $1 "       \

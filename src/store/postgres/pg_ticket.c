@@ -19,6 +19,7 @@ qp__pg_ticket_free(struct qp__pg_ticket *t)
 {
   if (!t)
     return;
+  (void)pthread_cond_destroy(&t->wake);
   qp__arena_release(&t->arena);
   qp__free(t->ops);
   qp__free(t);
@@ -36,6 +37,7 @@ new_ticket(size_t n)
     qp__free(t);
     return NULL;
   }
+  (void)pthread_cond_init(&t->wake, NULL); /* cannot fail on Linux */
   return t;
 }
 
