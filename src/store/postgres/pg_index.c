@@ -10,9 +10,9 @@
  * A step makes the words of some hundred messages, which never change, without a lock, and adds
  * them in a short transaction. That one locks the context against its deletion, so that no words
  * stay behind; commits go on. A step may be repeated, or done by two servers at once: words are
- * added once, because they have a key, and usage is added by the one that moves `counted`. Its commit
- * does not wait for the disk, because commits of the same context wait for its lock on the row. If
- * the database crashes, the step is undone as a whole, and made again.
+ * added once, because they have a key, and usage is added by the one that moves `counted`. Its
+ * commit does not wait for the disk, because commits of the same context wait for its lock on the
+ * row. If the database crashes, the step is undone as a whole, and made again.
  *
  * Rows are made from what is stored for stores that are older than the catalogue, for contexts that
  * were built as a whole, and for `quipu reindex`. quipu.unlisted names those contexts, so that it

@@ -118,17 +118,21 @@ static const char *const version_6[] = {
   "server uuid NOT NULL, begun timestamptz NOT NULL DEFAULT now(), state int2 NOT NULL DEFAULT 1, "
   "reply bytea)",
   "CREATE INDEX requests_begun ON quipu.requests (begun)",
-  /* Without an owner, a row is in one index less that each commit writes. */
-  "DROP INDEX quipu.catalogue_owner",
-  "CREATE INDEX catalogue_owned ON quipu.catalogue (owner, updated, context) "
-  "WHERE owner IS NOT NULL",
   /* A server that leaves finds what it holds. */
   "CREATE INDEX leases_holder ON quipu.leases (holder) WHERE holder IS NOT NULL",
   NULL,
 };
 
-static const char *const *const migrations[] = { version_1, version_2, version_3,
-                                                 version_4, version_5, version_6 };
+/* Without an owner, a row is in one index less that each commit writes. */
+static const char *const version_7[] = {
+  "DROP INDEX quipu.catalogue_owner",
+  "CREATE INDEX catalogue_owned ON quipu.catalogue (owner, updated, context) "
+  "WHERE owner IS NOT NULL",
+  NULL,
+};
+
+static const char *const *const migrations[] = { version_1, version_2, version_3, version_4,
+                                                 version_5, version_6, version_7 };
 #define NEWEST (sizeof(migrations) / sizeof(migrations[0]))
 
 static enum qp__pg_outcome
