@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 
 // Whether the first picture is on the screen. Until then only what is read is drawn, in the place that it keeps:
-// the end of long texts, no buttons, no colours and no formulas.
+// no buttons, no colours and no formulas.
 export const painted = signal(false);
 const whenPainted = new Promise<void>((resolve) => painted.subscribe((is) => is && resolve()));
 

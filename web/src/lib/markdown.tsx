@@ -6,7 +6,7 @@ import { type ComponentChildren, isValidElement, type VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { CopyButton } from '../views/parts';
 import { type Block, Splitter } from './blocks';
-import { duringIdle, highlighter, math, painted } from './lazy';
+import { duringIdle, highlighter, math } from './lazy';
 
 // Tags that a token may become. Everything else is shown by its children alone.
 const tags = new Set(['p', 'strong', 'em', 's', 'blockquote', 'ul', 'ol', 'li', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'hr', 'br']);
@@ -17,7 +17,6 @@ const attribute = (token: Token | null, name: string): string => String(token?.a
 // Blocks are grouped: a group whose blocks are all settled is the same vnode again, and Preact does not
 // look into it. So the cost of a flush does not grow with the answer.
 const groupSize = 16;
-const leastHeight = 32; // of a block, with the space below it
 
 export function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }): VNode {
   const splitter = useRef<Splitter>(null);
@@ -26,9 +25,7 @@ export function Markdown({ text, streaming = false }: { text: string; streaming?
   const blocks = splitter.current.update(text, streaming);
   const count = Math.ceil(blocks.length / groupSize);
   const shown: VNode[] = [];
-  // The first picture has the end of the text: as many groups as fill the window, whatever is in them.
-  const first = painted.value ? 0 : Math.max(0, count - 1 - Math.ceil(innerHeight / (groupSize * leastHeight)));
-  for (let n = first; n < count; n++) {
+  for (let n = 0; n < count; n++) {
     const last = blocks[(n + 1) * groupSize - 1];
     const old = groups.current[n];
     if (old?.settled && old.settled === last) {
