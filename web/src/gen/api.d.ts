@@ -3670,7 +3670,9 @@ export interface components {
          *     disk. `READONLY`: the store or its file system is read-only, or the server was started with
          *     `--read-only`; reading still works. `NOMEM`: the server is out of memory or file
          *     descriptors. `STOPPING`: the server is stopping. `NO_ENGINE`: this server runs no turns.
-         *     Nothing was changed. Only `/readyz` reports `IO` and `FULL` with this status.
+         *     `IO`: the database of the store cannot be reached; a change may have been stored, so repeat
+         *     it with the same `Idempotency-Key`. Otherwise nothing was changed. Only `/readyz` reports
+         *     `FULL` with this status.
          */
         Unavailable: {
             headers: {
