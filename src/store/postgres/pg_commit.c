@@ -2,9 +2,7 @@
  *
  * stage() copies the changes and puts them in a queue. finish() waits for its ticket; a thread that
  * finds no other one at work becomes the leader and sends everything that is in the queue as one
- * batch: one transaction, one round trip. While the database works, others stage the next batch. At
- * the end the leader first wakes a thread that leads the next batch, and then those whose commits
- * are stored; nobody else wakes up in vain. A
+ * batch: one transaction, one round trip. While the database works, others stage the next batch. A
  * transaction that fails is tried again ticket by ticket, so that one commit does not fail others.
  *
  * A batch has a number, which its transaction writes into this server's row of quipu.writers, with
@@ -444,28 +442,6 @@ run_batch(struct qp__pg *pg, struct qp__pg_ticket **tickets, size_t n)
 
 /* ---- the leader ---- */
 
-/* With the lock. Its thread may free it as soon as the lock is released. */
-static void
-end_ticket(struct qp__pg_ticket *t)
-{
-  t->done = true;
-  if (t->waiting)
-    (void)pthread_cond_signal(&t->wake);
-}
-
-/* A ticket without a thread that waits for it has one that will lead. */
-static void
-wake_leader(struct qp__pg *pg)
-{
-  struct qp__pg_ticket *t = pg->first;
-
-  QP_ASSERT_HELD(&pg->lock);
-  while (t && !t->waiting)
-    t = t->next;
-  if (t)
-    (void)pthread_cond_signal(&t->wake);
-}
-
 /* Takes tickets from the queue, with the lock. Those that cannot be stored are done already. */
 static size_t
 take_tickets(struct qp__pg *pg, struct qp__pg_ticket **out)
@@ -484,8 +460,8 @@ take_tickets(struct qp__pg *pg, struct qp__pg_ticket **out)
     if (pg->stopped || builds_on_failure(t, &err)) {
       t->rc = err.rc;
       t->err = err;
+      t->done = true;
       qp__pg_ticket_contexts(t, fail_context, NULL);
-      end_ticket(t);
       continue;
     }
     bytes += t->bytes;
@@ -507,10 +483,9 @@ lead(struct qp__pg *pg)
   if (n)
     run_batch(pg, tickets, n);
   qp__mutex_lock(&pg->lock);
-  pg->leading = false;
-  wake_leader(pg);
   for (size_t i = 0; i < n; i++)
-    end_ticket(tickets[i]);
+    tickets[i]->done = true;
+  pg->leading = false;
   (void)pthread_cond_broadcast(&pg->turn);
 }
 
@@ -563,9 +538,8 @@ qp__pg_finish(void *self, void *ticket, struct qp_err *err)
 
   qp__mutex_lock(&pg->lock);
   while (!t->done) {
-    t->waiting = pg->leading;
     if (pg->leading)
-      qp__mutex_wait(&pg->lock, &t->wake);
+      qp__mutex_wait(&pg->lock, &pg->turn);
     else
       lead(pg);
   }
@@ -660,7 +634,6 @@ mend(void *self, struct qp_err *err)
   }
   qp__mutex_lock(&pg->lock);
   pg->leading = false;
-  wake_leader(pg);
   (void)pthread_cond_broadcast(&pg->turn);
   qp__mutex_unlock(&pg->lock);
   return rc;

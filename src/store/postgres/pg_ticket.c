@@ -19,7 +19,6 @@ qp__pg_ticket_free(struct qp__pg_ticket *t)
 {
   if (!t)
     return;
-  (void)pthread_cond_destroy(&t->wake);
   qp__arena_release(&t->arena);
   qp__free(t->ops);
   qp__free(t);
@@ -37,7 +36,6 @@ new_ticket(size_t n)
     qp__free(t);
     return NULL;
   }
-  (void)pthread_cond_init(&t->wake, NULL); /* cannot fail on Linux */
   return t;
 }
 
@@ -63,7 +61,7 @@ copy_change(struct qp__pg_ticket *t, const struct qp__driver_change *ch, struct 
   if (ch->entry)
     memcpy(&op->entry, ch->entry, sizeof(op->entry));
   if (ch->kind == QP__CHANGE_MESSAGE) {
-    op->id = ch->entry->id;
+    op->id = op->entry.id;
     op->at = ++op->context->number;
   } else if (ch->kind == QP__CHANGE_META) {
     op->at = ch->running ? 2 : 1; /* for its lease (pg_lease.c) */

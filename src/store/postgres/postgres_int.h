@@ -59,7 +59,7 @@ struct qp__pg {
   struct qp__pg_indexer *indexer; /* the thread of pg_index.c, or NULL */
 
   struct qp__mutex lock;
-  pthread_cond_t turn;                 /* a batch has ended, for mend() */
+  pthread_cond_t turn;                 /* a batch has ended */
   struct qp__pg_ticket *first, **last; /* staged, in their order */
   bool leading;                        /* a thread is sending a batch */
   bool stopped;                        /* a batch is in doubt: `why` */
@@ -119,8 +119,6 @@ struct qp__pg_ticket {
   void *arg;
   struct qp_uuid holder; /* the name of this server when it was staged … */
   bool joined;           /* … and whether it shares the store with others */
-  bool waiting;          /* a thread waits for `wake`: it is done, or its thread shall lead */
-  pthread_cond_t wake;
   bool done;
   enum qp_rc rc;
   struct qp_err err;
