@@ -232,7 +232,7 @@ function start(file, options, scratch) {
       clearTimeout(timer);
       running.delete(child.pid);
       end.seconds = Number(process.hrtime.bigint() - began) / 1e9;
-      fs.rmSync(tmp, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+      remove(tmp);
       resolve(end);
     };
     child.stdout.setEncoding('utf8').on('data', collect);
@@ -250,6 +250,17 @@ function start(file, options, scratch) {
     });
     if (child.pid) running.add(child.pid);
   });
+}
+
+// A test that was killed may have left file systems that are mounted, and a browser that ends may still write.
+function remove(dir) {
+  const mounts = fs.readFileSync('/proc/self/mounts', 'utf8').split('\n').map((line) => line.split(' ')[1] ?? '');
+  for (const place of mounts.filter((place) => place.startsWith(`${dir}/`)).reverse()) spawnSync('umount', ['-l', place]);
+  try {
+    fs.rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  } catch (error) {
+    process.stderr.write(`run-tests: cannot remove ${dir}: ${error.message}\n`);
+  }
 }
 
 function report(file, sum, end, complaint) {
@@ -296,7 +307,7 @@ const options = parseArguments(process.argv.slice(2));
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'quipu-test-'));
 const cleanUp = () => {
   for (const pid of running) killGroup(pid);
-  fs.rmSync(scratch, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  remove(scratch);
 };
 process.on('exit', cleanUp);
 process.stdout.on('error', () => process.exit(1)); // the reader of the output has gone

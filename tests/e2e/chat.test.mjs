@@ -50,7 +50,14 @@ test('the death of the program leaves a conversation that goes on', async (t) =>
 
 // The names of the abstract Unix sockets that a process has.
 function abstractSockets(pid) {
-  const inodes = fs.readdirSync(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(fs.readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1]);
+  const target = (fd) => {
+    try {
+      return fs.readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      return ''; // it was closed meanwhile
+    }
+  };
+  const inodes = fs.readdirSync(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(target(fd))?.[1]);
   return fs
     .readFileSync('/proc/net/unix', 'utf8')
     .split('\n')

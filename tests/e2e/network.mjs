@@ -18,8 +18,9 @@ export function noNetwork() {
   if (process.getuid() !== 0) return 'network namespaces need root';
   const name = `quipu-try-${process.pid}`;
   if (run('ip', 'netns', 'add', name).status !== 0) return 'network namespaces are not allowed here';
+  const { status, stderr } = run('ip', 'netns', 'exec', name, 'true');
   run('ip', 'netns', 'del', name);
-  return false;
+  return status !== 0 && `network namespaces do not work here: ${stderr.trim()}`;
 }
 
 // Passes connections to `from` on to `to`, both as net.connect() takes them.
