@@ -102,7 +102,7 @@ test('after kill -9 on a full disk a server reads, deletes, and takes writes aga
   await until(async () => (await server.ask('GET', '/readyz')).status === 200);
   const { body } = await post(server, contexts[1].id, 'x'.repeat(9000));
   assert.ok(body.message_id, JSON.stringify(body));
-  await server.process.logged(/there is room on the disk again/);
+  await server.process.logged(/the disk has free space again/);
   await server.stop();
   expectAll(data, contexts.slice(1));
   assert.equal(ids(data, contexts[1].id).at(-1), body.message_id);

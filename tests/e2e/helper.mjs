@@ -167,11 +167,15 @@ export class Running {
   // Waits until standard error, from position `from` on, matches `pattern`; the pipe may deliver a log
   // line after the answer that it belongs to. Fails when the process ends first. Returns the text.
   async logged(pattern, from = 0) {
-    let ended = false;
+    const missing = () => `in vain: a log line like ${pattern}:\n${this.stderr.slice(-4000)}`;
+    let timer;
+    const late = new Promise((resolve) => (timer = setTimeout(resolve, 60_000, 'late')));
+    let end;
     while (!pattern.test(this.stderr.slice(from))) {
-      assert.ok(!ended, `the process ended without logging ${pattern}:\n${this.stderr}`);
-      ended = await Promise.race([new Promise((resolve) => this.logWaiters.push(() => resolve(false))), this.ended.then(() => true)]);
+      assert.ok(!end, missing());
+      end = await Promise.race([new Promise((resolve) => this.logWaiters.push(() => resolve(undefined))), this.ended.then(() => 'ended'), late]);
     }
+    clearTimeout(timer);
     return this.stderr.slice(from);
   }
 

@@ -24,7 +24,7 @@ async function wire(server, target, headers = {}) {
 }
 
 // The files that the page names.
-const assets = (text) => [...text.matchAll(/"(\/(?:assets\/[^"]+|favicon\.svg))"/g)].map((found) => found[1]);
+const assets = (text) => [...text.matchAll(/[" ](\/(?:assets\/[^" ]+|favicon\.svg))(?=[" ])/g)].map((found) => found[1]);
 
 test('browsers get the page at /, programs get the overview', async (t) => {
   const server = await serve(t);
