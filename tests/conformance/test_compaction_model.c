@@ -255,9 +255,9 @@ test_a_summary_that_cannot_be_used(void **state)
     assert_string_equal(turn_send(&rig, "hello").state, "Idle");
     turn_hear(&rig, "\"state\":\"Idle\"");
     assert_int_equal(summaries(&shop), 2); /* once more, then without a model */
-    assert_true(turn_has_heard(&rig, "\"type\":\"compact_failed\""));
-    assert_true(turn_has_heard(&rig, cases[i].why));
-    assert_true(turn_has_heard(&rig, "\"type\":\"compact\",\"id\""));
+    turn_hear(&rig, "\"type\":\"compact_failed\"");
+    turn_hear(&rig, cases[i].why);
+    turn_hear(&rig, "\"type\":\"compact\",\"id\"");
     assert_string_equal(last(&rig, "model"), "");
     assert_non_null(strstr(last(&rig, "narrative"), "order number"));
     close_shop(&shop, &rig);
@@ -344,7 +344,7 @@ test_three_failures_open_the_breaker(void **state)
     assert_string_equal(turn_send(&rig, "hello").state, "Idle");
   }
   assert_int_equal(summaries(&shop), 6); /* three times two, and then none */
-  assert_true(turn_has_heard(&rig, "\"breaker\":true"));
+  turn_hear(&rig, "\"breaker\":true");
   close_shop(&shop, &rig);
 }
 
@@ -390,7 +390,7 @@ test_a_summary_is_prepared_ahead_of_need(void **state)
   turn_listen(&rig, 0);
   assert_string_equal(turn_send(&rig, "hello again").state, "Idle");
   assert_int_equal(summaries(&shop), asked); /* what was prepared is used … */
-  assert_true(turn_has_heard(&rig, "\"tokens_after\""));
+  turn_hear(&rig, "\"tokens_after\"");
   assert_false(turn_has_heard(&rig, "Compacting")); /* … and the turn did not wait for it */
   all = records(&rig);
   assert_int_equal(json_array_size(json_object_get(all, "compactions")), 1);
