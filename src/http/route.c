@@ -323,21 +323,25 @@ answer_options(struct qp__request *r, const char *allow)
   qp__reply_header(r, "Access-Control-Max-Age", "600");
 }
 
-/* A client of another protocol with a wrong base URL is told the right one. */
+/* Names the right base URL to a client of another protocol that has a wrong one. */
 static enum qp_rc
 refuse_path(const struct qp__request *r, struct qp_err *err)
 {
   static const struct {
-    const char *last, *base; /* of the path; of the client */
+    const char *before, *last; /* segments at the end of the path; NULL: any */
+    const char *base;          /* of the client */
   } calls[] = {
-    { "completions", "/openai/v1" },   { "responses", "/openai/v1" },
-    { "conversations", "/openai/v1" }, { "messages", "/anthropic" },
-    { "count_tokens", "/anthropic" },
+    { "chat", "completions", "/openai/v1" },      { NULL, "responses", "/openai/v1" },
+    { NULL, "conversations", "/openai/v1" },      { "v1", "messages", "/anthropic" },
+    { "messages", "count_tokens", "/anthropic" },
   };
-  const char *last = r->segment_count ? r->segments[r->segment_count - 1] : "";
+  size_t n = r->segment_count;
+  const char *last = n ? r->segments[n - 1] : "";
+  const char *before = n > 1 ? r->segments[n - 2] : "";
 
   for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
     if (strcmp(last, calls[i].last) == 0 && strcmp(r->method, "POST") == 0 &&
+        (!calls[i].before || strcmp(before, calls[i].before) == 0) &&
         strncmp(r->path, "/openai/v1/", 11) != 0)
       return qp__fail(err, QP_NOTFOUND,
                       "No such path; the base URL for this protocol ends with %s (docs/openai.md)",

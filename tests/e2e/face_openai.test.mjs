@@ -76,6 +76,8 @@ test('what is refused is named, what is harmless is taken', async (t) => {
     const { error } = await answer.json();
     assert.deepEqual([answer.status, error.message], [404, `No such path; the base URL for this protocol ends with ${right} (docs/openai.md)`]);
   }
+  // A slip in a path of /v1 is no such call.
+  assert.equal((await server.ask('POST', '/v1/context/x/messages', {})).body.error.message, 'No such path');
 });
 
 test('tools: parallel calls, streamed, by the helper that runs them', async (t) => {

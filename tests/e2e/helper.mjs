@@ -165,17 +165,20 @@ export class Running {
   }
 
   // Waits until standard error, from position `from` on, matches `pattern`; the pipe may deliver a log
-  // line after the answer that it belongs to. Fails when the process ends first. Returns the text.
+  // line after the answer that it belongs to. Fails when the process ends first, or after a minute. Returns the text.
   async logged(pattern, from = 0) {
     const missing = () => `in vain: a log line like ${pattern}:\n${this.stderr.slice(-4000)}`;
     let timer;
     const late = new Promise((resolve) => (timer = setTimeout(resolve, 60_000, 'late')));
     let end;
-    while (!pattern.test(this.stderr.slice(from))) {
-      assert.ok(!end, missing());
-      end = await Promise.race([new Promise((resolve) => this.logWaiters.push(() => resolve(undefined))), this.ended.then(() => 'ended'), late]);
+    try {
+      while (!pattern.test(this.stderr.slice(from))) {
+        assert.ok(!end, missing());
+        end = await Promise.race([new Promise((resolve) => this.logWaiters.push(() => resolve(undefined))), this.ended.then(() => 'ended'), late]);
+      }
+    } finally {
+      clearTimeout(timer);
     }
-    clearTimeout(timer);
     return this.stderr.slice(from);
   }
 
