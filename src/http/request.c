@@ -62,15 +62,15 @@ enum qp_rc
 qp__request_fail(struct qp__request *r, unsigned status, const char *code, struct qp_err *err,
                  const char *fmt, ...)
 {
+  char text[sizeof(err->msg)]; /* a part of it may be err->msg */
   va_list args;
 
   r->fail_status = status;
   r->fail_code = code;
-  err->rc = QP_INVALID;
   va_start(args, fmt);
-  (void)vsnprintf(err->msg, sizeof(err->msg), fmt, args);
+  (void)vsnprintf(text, sizeof(text), fmt, args);
   va_end(args);
-  return QP_INVALID;
+  return qp__fail(err, QP_INVALID, "%s", text);
 }
 
 const char *

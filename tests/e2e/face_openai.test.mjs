@@ -70,6 +70,8 @@ test('what is refused is named, what is harmless is taken', async (t) => {
   const harmless = { n: 1, logprobs: false, logit_bias: {}, modalities: ['text'], store: true, user: 'me', seed: 1, parallel_tool_calls: true, temperature: 0, unheard_of: 1 };
   assert.equal((await ask(client, [user('hello')], harmless)).choices[0].finish_reason, 'stop');
   assert.equal((await thrown(client.get('/nowhere'))).status, 404);
+  const unknown = await thrown(ask(client, [user('hello')], { model: 'gpt-9' }));
+  assert.deepEqual([unknown.status, unknown.code, unknown.message], [404, 'model_not_found', "404 model 'gpt-9' needs a key for openai; set OPENAI_API_KEY"]);
   // A wrong base URL.
   for (const [wrong, right] of [['/v1/chat/completions', '/openai/v1'], ['/openai/chat/completions', '/openai/v1'], ['/v1/responses', '/openai/v1'], ['/v1/messages', '/anthropic'], ['/anthropic/v1/v1/messages', '/anthropic']]) {
     const answer = await fetch(`${server.url}${wrong}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' });
