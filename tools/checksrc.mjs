@@ -80,9 +80,9 @@ const bans = [
 const cliMay = ['store/lease.h', 'http/keyfile.h', 'http/server.h', 'tool/grant.h', 'tool/once.h', 'turn/fsm.h'];
 // What the server may include besides the public headers, its own, base and os: a body is a tree of values,
 // which public headers do not know.
-// Besides messages, what the faces of other protocols need: asking a model without a context, the words in
+// Besides messages and what a state shows, what the faces of other protocols need: asking a model without a context, the words in
 // which models answer, and the estimate of tokens; and the check of the settings of compaction.
-const httpMay = ['net/client.h', 'store/lease.h', 'store/shared.h', 'model/message.h', 'turn/ask.h', 'llm/answer_event.h', 'llm/fault.h', 'llm/model_request.h', 'compact/count.h',
+const httpMay = ['net/client.h', 'store/lease.h', 'store/shared.h', 'store/context/brief.h', 'model/message.h', 'turn/ask.h', 'llm/answer_event.h', 'llm/fault.h', 'llm/model_request.h', 'compact/count.h',
   'compact/compact_settings.h'];
 
 const curlMay = ['src/net/client.c', 'src/cli/chat_http.c'];

@@ -311,7 +311,7 @@ guard_memory(void)
   (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* Threads share heaps, one per two processors: separate heaps would keep the memory that each once
+/* Threads share heaps, one per processor: separate heaps would keep the memory that each thread once
  * needed. */
 static void
 share_heaps(void)
@@ -319,7 +319,7 @@ share_heaps(void)
 #ifdef M_ARENA_MAX
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-  (void)mallopt(M_ARENA_MAX, processors > 3 ? (int)processors / 2 : 1);
+  (void)mallopt(M_ARENA_MAX, processors > 1 ? (int)processors : 1);
 #endif
 }
 

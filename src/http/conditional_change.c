@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "http/clock.h"
 #include "http/context_json.h"
@@ -109,15 +110,10 @@ log_failure(struct qp__request *r, struct qp__held *held, const struct qp_err *e
 {
   char line[sizeof(err->msg) + 160];
   char id[QP_UUID_TEXT];
-  json_t *metadata = NULL;
-  const char *state = NULL;
-  struct qp_err ignored;
 
-  if (!qp__metadata_object(held->context, &metadata, &ignored))
-    state = qp__json_text(metadata, "current_state");
   (void)snprintf(line, sizeof(line), "context %s in state %s could not be saved: %s",
-                 qp_uuid_text(&held->id, id), state ? state : "unknown", err->msg);
-  json_decref(metadata);
+                 qp_uuid_text(&held->id, id), qp_state_name(qp_context_state(held->context)),
+                 err->msg);
   r->http->log(r->http->log_arg, QP_LOG_ERROR, "save", line);
 }
 
@@ -155,23 +151,22 @@ qp__change_told(struct qp__held *held, enum qp_rc rc, const struct qp_err *err)
   return rc;
 }
 
-bool
-qp__change_show(struct qp__held *held, json_t *metadata)
+enum qp_rc
+qp__change_failure(struct qp__held *held, json_t **detail, struct qp_err *err)
 {
   struct qp__failure f;
   char at[QP__TIME_LEN + 1] = "";
-  json_t *detail;
 
+  *detail = NULL;
   (void)pthread_mutex_lock(&held->change.lock);
   f = held->failure;
   (void)pthread_mutex_unlock(&held->change.lock);
   if (!f.rc || f.version != qp_context_version(held->context))
-    return true;
+    return QP_OK;
   qp__time_format(at, f.at);
-  detail = json_pack("{s:{s:s,s:s},s:s}", "error", "code", qp_rc_name(f.rc), "message", f.message,
-                     "failed_at", at);
-  return detail && !json_object_set_new(metadata, "state_detail", detail) &&
-         !json_object_set_new(metadata, "current_state", json_string("Failed"));
+  *detail = json_pack("{s:{s:s,s:s},s:s}", "error", "code", qp_rc_name(f.rc), "message", f.message,
+                      "failed_at", at);
+  return *detail ? QP_OK : qp__fail_nomem(err, "the state");
 }
 
 /* ---- recovery ---- */

@@ -29,9 +29,9 @@ enum qp_rc qp__change_tell(struct qp__request *r, struct qp__held *held, enum qp
 /* The same for a change that the engine has made and logged. */
 enum qp_rc qp__change_told(struct qp__held *held, enum qp_rc rc, const struct qp_err *err);
 
-/* Adds the failure of the last change, if there is one, to metadata that will be shown. False: out
- * of memory. */
-bool qp__change_show(struct qp__held *held, json_t *metadata);
+/* The failure of the last change, as the detail of the state Failed; NULL if it did not fail.
+ * Release it with json_decref(). */
+enum qp_rc qp__change_failure(struct qp__held *held, json_t **detail, struct qp_err *err);
 
 /* Tries to recover a store that stopped after a failure, at most once per second; otherwise does
  * nothing. A result other than QP_OK: it is still stopped, and why. */

@@ -26,19 +26,35 @@ qp__metadata_object(struct qp_context *context, json_t **out, struct qp_err *err
 }
 
 enum qp_rc
-qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err)
+qp__brief_shown(struct qp__held *held, struct qp__brief *out, struct qp_err *err)
 {
-  json_t *metadata = NULL;
-  enum qp_rc rc = qp__metadata_object(held->context, &metadata, err);
+  json_t *failure = NULL;
+  enum qp_rc rc = qp__brief_read(held->context, out, err);
 
-  if (rc)
-    return rc;
-  if (!qp__change_show(held, metadata)) {
-    json_decref(metadata);
-    return qp__fail_nomem(err, "the state");
+  if (!rc)
+    rc = qp__change_failure(held, &failure, err);
+  if (failure) {
+    json_decref(out->state_detail);
+    out->state_detail = failure;
+    out->state = QP_STATE_FAILED;
   }
-  *out = metadata;
-  return QP_OK;
+  return rc;
+}
+
+/* The metadata for showing. */
+static enum qp_rc
+shown_metadata(struct qp__held *held, json_t **out, struct qp_err *err)
+{
+  json_t *failure = NULL;
+  enum qp_rc rc = qp__metadata_object(held->context, out, err);
+
+  if (!rc)
+    rc = qp__change_failure(held, &failure, err);
+  if (failure &&
+      (json_object_set_new(*out, "state_detail", failure) ||
+       json_object_set_new(*out, "current_state", json_string(qp_state_name(QP_STATE_FAILED)))))
+    rc = qp__fail_nomem(err, "the state");
+  return rc;
 }
 
 /* ---- branches ---- */
@@ -282,7 +298,7 @@ render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *
   enum qp_rc rc;
 
   qp__buf_init(&full.pool, QP__REPLY_MAX);
-  rc = qp__context_shown(held, &metadata, err);
+  rc = shown_metadata(held, &metadata, err);
   if (!rc)
     rc = qp__json_time("the metadata", metadata, "updated_at", &updated_at, err);
   if (!rc && !show_config_prompt(metadata, owner))

@@ -15,6 +15,7 @@
 
 #include "http/open_contexts.h"
 #include "http/request.h"
+#include "store/context/brief.h"
 
 /* The form without messages, as `owner` (owner.h) sees it, and its validator, which changes exactly
  * when the body changes. */
@@ -36,8 +37,8 @@ enum qp_rc qp__branch_find(struct qp_context *context, const char *name, char **
  * any kind. Release with json_decref(). */
 enum qp_rc qp__metadata_object(struct qp_context *context, json_t **out, struct qp_err *err);
 
-/* The same for showing: after a change that could not be saved the state is Failed
- * (conditional_change.h). */
-enum qp_rc qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err);
+/* What the state shows: after a change that could not be saved it is Failed (conditional_change.h).
+ * Release it, after a failure too. */
+enum qp_rc qp__brief_shown(struct qp__held *held, struct qp__brief *out, struct qp_err *err);
 
 #endif

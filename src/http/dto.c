@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "http/emit.h"
 #include "http/json_walk.h"
 
@@ -254,7 +256,7 @@ qp__dto_pinned(struct qp__buf *out)
 void
 qp__pending_calls_init(struct qp__pending_calls *p)
 {
-  p->count = 0;
+  memset(p, 0, sizeof(*p));
   qp__buf_init(&p->text, PENDING_TEXT_MAX);
 }
 
@@ -262,6 +264,7 @@ void
 qp__pending_calls_release(struct qp__pending_calls *p)
 {
   qp__buf_release(&p->text);
+  qp__free(p->calls);
 }
 
 static struct qp_bytes
@@ -286,11 +289,12 @@ keep_call(struct qp__pending_calls *p, struct qp_bytes call)
   if (!qp__token_is(member(call, "approval_status"), "\"Pending\"") ||
       p->count == QP__PENDING_MAX || !id.len || qp__buf_add(&p->text, call.data, call.len))
     return;
-  p->calls[p->count].at = at;
-  p->calls[p->count].len = call.len;
-  p->calls[p->count].id_at = at + (size_t)(id.data - call.data);
-  p->calls[p->count].id_len = id.len;
-  p->calls[p->count++].done = false;
+  if (!qp__vec_push(p->calls, p->count, p->cap,
+                    (struct qp__pending_call){ .at = at,
+                                               .len = call.len,
+                                               .id_at = at + (size_t)(id.data - call.data),
+                                               .id_len = id.len }))
+    p->text.rc = QP_NOMEM;
 }
 
 static void

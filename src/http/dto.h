@@ -27,12 +27,12 @@ void qp__dto_pinned(struct qp__buf *out);
  * message. Initialize with zeros; release it. */
 struct qp__pending_calls {
   struct qp__buf text;
-  struct {
+  struct qp__pending_call {
     size_t at, len;       /* position of the call in `text` */
     size_t id_at, id_len; /* its id */
     bool done;
-  } calls[QP__PENDING_MAX];
-  size_t count;
+  } * calls;
+  size_t count, cap;
 };
 
 void qp__pending_calls_init(struct qp__pending_calls *p);

@@ -419,9 +419,9 @@ count_turn(struct qp__request *r, const char *branch, uint64_t *out, struct qp_e
 static enum qp_rc
 fail_failed(struct qp__request *r, struct qp_err *err)
 {
-  json_t *metadata = NULL;
-  enum qp_rc rc = qp__context_shown(r->held, &metadata, err);
-  const json_t *error = json_object_get(json_object_get(metadata, "state_detail"), "error");
+  struct qp__brief brief;
+  enum qp_rc rc = qp__brief_shown(r->held, &brief, err);
+  const json_t *error = json_object_get(brief.state_detail, "error");
   const char *kind = qp__json_text(error, "kind");
   const char *message = qp__json_text(error, "message");
 
@@ -430,7 +430,7 @@ fail_failed(struct qp__request *r, struct qp_err *err)
     rc = qp__request_fail(r, MHD_HTTP_BAD_GATEWAY, "TURN_FAILED", err, "the turn failed (%s): %s",
                           kind ? kind : "unknown", message ? message : "no reason is stored");
   }
-  json_decref(metadata);
+  qp__brief_release(&brief);
   return rc;
 }
 

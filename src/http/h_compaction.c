@@ -96,12 +96,12 @@ qp__compact_marks_emit(struct qp_context *context, const char *branch, struct qp
 }
 
 enum qp_rc
-qp__pins_read(const json_t *metadata, struct qp__idset *out, struct qp_err *err)
+qp__pins_read(const json_t *pins, struct qp__idset *out, struct qp_err *err)
 {
   const json_t *pin;
   size_t i;
 
-  json_array_foreach (json_object_get(metadata, "pins"), i, pin) {
+  json_array_foreach (pins, i, pin) {
     struct qp_uuid id;
 
     if (json_is_string(pin) && !qp_uuid_parse(json_string_value(pin), &id, NULL) &&

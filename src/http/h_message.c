@@ -123,12 +123,12 @@ read_page(const struct qp__request *r, struct qp_context *context, struct page *
 static enum qp_rc
 read_pins(struct qp_context *context, struct page *page, struct qp_err *err)
 {
-  json_t *metadata = NULL;
-  enum qp_rc rc = qp__metadata_object(context, &metadata, err);
+  struct qp__brief brief;
+  enum qp_rc rc = qp__brief_read(context, &brief, err);
 
   if (!rc)
-    rc = qp__pins_read(metadata, &page->pins, err);
-  json_decref(metadata);
+    rc = qp__pins_read(brief.pins, &page->pins, err);
+  qp__brief_release(&brief);
   return rc;
 }
 
@@ -360,7 +360,7 @@ answer_save(struct qp__request *r, struct qp_err *err)
   *err = r->waited;
   if (rc)
     return rc;
-  if (s->last == 1 && qp__state_render_newest(r->held, s->branch, &r->reply.body))
+  if (s->last <= 1 && qp__state_render_newest(r->held, s->branch, s->last, &r->reply.body))
     end_answer(r, s);
   else if (r->quick)
     r->then = answer_slowly;

@@ -111,25 +111,21 @@ render_messages(struct rendering *x, struct qp_context *context, uint64_t last, 
 }
 
 static void
-render_state(struct qp__buf *out, const json_t *metadata)
+render_state(struct qp__buf *out, const struct qp_uuid *id, const struct qp__brief *brief)
 {
-  const json_t *detail = json_object_get(metadata, "state_detail");
-
-  qp__emit_str(out, "id", qp__json_text(metadata, "id"));
-  qp__emit_str(out, "state", qp__json_text(metadata, "current_state"));
-  if (detail) {
+  qp__emit_uuid(out, "id", id);
+  qp__emit_str(out, "state", qp_state_name(brief->state));
+  if (brief->state_detail) {
     qp__emit_raw(out, "state_detail", (struct qp_bytes){ "", 0 });
-    (void)qp__json_write(out, detail);
+    (void)qp__json_write(out, brief->state_detail);
   }
 }
 
 /* The newest event that the state includes; while an answer is streamed, the event before its first
  * piece: the state includes none of them. */
 static enum qp_rc
-find_last_event(struct qp_context *context, const json_t *metadata, uint64_t *out,
-                struct qp_err *err)
+find_last_event(struct qp_context *context, const json_t *detail, uint64_t *out, struct qp_err *err)
 {
-  const json_t *detail = json_object_get(metadata, "state_detail");
   json_int_t answer = json_integer_value(json_object_get(detail, "answer_seq"));
   struct qp_event_range range = { .newest = 0 };
   enum qp_rc rc = qp_events_range(context, &range, err);
@@ -167,8 +163,7 @@ render_whole(struct qp__http *http, struct qp__held *held, const char *branch, u
              bool no_skip, struct qp__buf *out, struct qp_err *err)
 {
   struct rendering *x = qp__alloc0(1, sizeof(*x));
-  json_t *metadata = NULL;
-  int64_t updated_at = 0;
+  struct qp__brief brief = { .pins = NULL };
   uint64_t last_event = 0;
   enum qp_rc rc;
 
@@ -177,32 +172,29 @@ render_whole(struct qp__http *http, struct qp__held *held, const char *branch, u
   x->out = out;
   x->no_skip = no_skip;
   qp__pending_calls_init(&x->pending);
-  rc = qp__context_shown(held, &metadata, err);
+  rc = qp__brief_shown(held, &brief, err);
   if (!rc) /* before the messages are read: they may be newer, but not older */
-    rc = find_last_event(held->context, metadata, &last_event, err);
-  if (!rc)
-    rc = qp__json_time("the metadata", metadata, "updated_at", &updated_at, err);
+    rc = find_last_event(held->context, brief.state_detail, &last_event, err);
   if (!rc)
     rc = qp__branch_find(held->context, branch, &x->name, &x->total, err);
   if (!rc)
-    rc = qp__pins_read(metadata, &x->pins, err);
+    rc = qp__pins_read(brief.pins, &x->pins, err);
   if (rc)
     goto out;
   qp__emit_open(out, NULL, '{');
-  render_state(out, metadata);
+  render_state(out, &held->id, &brief);
   rc = render_messages(x, held->context, last, err);
-  qp__pending_calls_decided(
-      &x->pending, json_object_get(json_object_get(metadata, "state_detail"), "decisions"));
+  qp__pending_calls_decided(&x->pending, json_object_get(brief.state_detail, "decisions"));
   qp__pending_calls_emit(&x->pending, out, "pending_tool_calls");
   if (!rc)
     rc = render_window(http, held, x->name, out, err);
   qp__emit_uint(out, "last_event_id", last_event);
-  qp__emit_time(out, "updated_at", updated_at);
+  qp__emit_time(out, "updated_at", brief.updated_at);
   qp__emit_close(out, '}');
   if (!rc)
     rc = qp__buf_check(out, "the state", err);
 out:
-  json_decref(metadata);
+  qp__brief_release(&brief);
   qp__free(x->name);
   qp__pending_calls_release(&x->pending);
   qp__idset_release(&x->pins);
@@ -218,9 +210,10 @@ qp__state_render(struct qp__http *http, struct qp__held *held, const char *branc
 }
 
 bool
-qp__state_render_newest(struct qp__held *held, const char *branch, struct qp__buf *out)
+qp__state_render_newest(struct qp__held *held, const char *branch, uint64_t last,
+                        struct qp__buf *out)
 {
-  bool good = !render_whole(NULL, held, branch, 1, true, out, NULL);
+  bool good = !render_whole(NULL, held, branch, last, true, out, NULL);
 
   if (!good)
     qp__buf_reset(out);

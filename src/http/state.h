@@ -20,9 +20,10 @@
  * full the window of the model is (quipu/compaction.h). */
 enum qp_rc qp__state_render(struct qp__http *http, struct qp__held *held, const char *branch,
                             uint64_t last, struct qp__buf *out, struct qp_err *err);
-/* The same with only the newest message of the branch, which was just saved and so is in memory.
- * False: more must be read, or it failed; `out` is unchanged. */
-bool qp__state_render_newest(struct qp__held *held, const char *branch, struct qp__buf *out);
+/* The same with the newest message of the branch, which was just saved and so is in memory, or with
+ * none: `last` is 1 or 0. False: more must be read, or it failed; `out` is unchanged. */
+bool qp__state_render_newest(struct qp__held *held, const char *branch, uint64_t last,
+                             struct qp__buf *out);
 
 /* Answers a poll with an existing body, in the thread of the connection. False: there is none, or
  * another thread is rendering it. */

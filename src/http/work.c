@@ -149,17 +149,51 @@ pick(struct qp__work *w, bool *changes)
   return take(&w->changes);
 }
 
+static bool
+has_work(const struct qp__work *w)
+{
+  return w->reads.first || may_change(w);
+}
+
+static void *run_worker(void *arg);
+
+/* Makes a worker look at the queue if there is work: an idle one, or a new one. Busy workers look
+ * when they are done. A worker that was called calls the next one when it has taken a request, so
+ * that many requests that come together do not wake all workers for what a few can do. */
+static void
+call_worker(struct qp__work *w)
+{
+  if (w->called || !has_work(w))
+    return;
+  if (w->idle) {
+    w->called++;
+    (void)pthread_cond_signal(&w->wake);
+  } else if (w->count < w->max && pthread_create(&w->threads[w->count], NULL, run_worker, w) == 0) {
+    w->called++;
+    w->count++;
+  }
+}
+
+/* A worker looks at the queue. */
+static void
+heed(struct qp__work *w)
+{
+  w->called -= w->called > 0; /* it may have woken without being called */
+}
+
 static void *
 run_worker(void *arg)
 {
   struct qp__work *w = arg;
 
   (void)pthread_mutex_lock(&w->lock);
+  heed(w);
   while (!w->stopping) {
     bool changes;
     struct qp__request *r = pick(w, &changes);
 
     if (r) {
+      call_worker(w);
       (void)pthread_mutex_unlock(&w->lock);
       run_request(r);
       (void)pthread_mutex_lock(&w->lock);
@@ -169,23 +203,11 @@ run_worker(void *arg)
       w->idle++;
       (void)pthread_cond_wait(&w->wake, &w->lock);
       w->idle--;
+      heed(w);
     }
   }
   (void)pthread_mutex_unlock(&w->lock);
   return NULL;
-}
-
-/* Makes a worker look at the queue: an idle one, or a new one. Busy workers look when they are
- * done. False: there is no worker at all. */
-static bool
-call_worker(struct qp__work *w)
-{
-  if (w->reads.queued + w->changes.queued > w->idle && w->count < w->max &&
-      pthread_create(&w->threads[w->count], NULL, run_worker, w) == 0)
-    w->count++;
-  else if (w->idle)
-    (void)pthread_cond_signal(&w->wake);
-  return w->count > 0;
 }
 
 /* ---- giving to a worker ---- */
@@ -202,7 +224,8 @@ queue_new(struct qp__work *w, struct qp__request *r)
     struct qp__work_lane *lane = changes ? &w->changes : &w->reads;
 
     put(lane, r);
-    good = call_worker(w);
+    call_worker(w);
+    good = w->count > 0;
     if (!good)
       (void)take(lane); /* it is the only one, because no worker has ever run */
   }
@@ -269,7 +292,7 @@ qp__work_unpark(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   }
   (void)pthread_mutex_lock(&w->lock);
   put(&w->reads, r);
-  (void)call_worker(w);
+  call_worker(w);
   (void)pthread_mutex_unlock(&w->lock);
 }
 

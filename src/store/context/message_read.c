@@ -224,7 +224,7 @@ visit_path(struct qp_context *c, uint32_t head, uint64_t first, uint64_t end, bo
       slots[i] = slot;
       slot = qp__tree_at(&c->tree, slot)->parent;
     }
-    memset(blobs, 0, sizeof(blobs));
+    memset(blobs, 0, n * sizeof(blobs[0]));
     if (content)
       fetch_window(c, slots, n, blobs);
     for (size_t i = 0; i < n; i++) {

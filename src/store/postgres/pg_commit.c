@@ -104,7 +104,20 @@ qp__pg_ask(struct qp__pg *pg, const char *what, const struct qp__pg_call *call,
 static enum qp_rc
 have_link(struct qp__pg *pg, struct qp_err *err)
 {
-  return pg->link ? QP_OK : qp__pg_take(&pg->pool, &pg->link, err);
+  struct qp__pg_link *link = pg->link;
+  enum qp_rc rc = link ? QP_OK : qp__pg_take(&pg->pool, &link, err);
+
+  if (!rc && !link->by_key) {
+    qp__pg_send_plain(link, QP__PG_BY_KEY);
+    link->by_key = qp__pg_sync(link) == QP__PG_DONE;
+    if (!link->by_key) {
+      rc = qp__pg_explain(link, "commit", err);
+      link->broken = true;
+      qp__pg_give(link);
+    }
+  }
+  pg->link = rc ? NULL : link;
+  return rc;
 }
 
 static void

@@ -86,6 +86,11 @@
   /* For what can be made again: its locks do not wait for the disk. */                            \
   X(COMMIT_SOON, "SET LOCAL synchronous_commit TO off")                                            \
   X(ROLLBACK, "ROLLBACK")                                                                          \
+  /* For a connection that writes rows by their keys: tables that are written often have many */   \
+  /* dead rows, so the index is right even if there were few rows when the plan was made. */       \
+  X(BY_KEY, "SELECT set_config(name, value, false) FROM (VALUES ('enable_seqscan', 'off'), "       \
+            "('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), "                            \
+            "('plan_cache_mode', 'force_generic_plan')) AS s (name, value)")                       \
   /* Guard. This batch is new, and nobody has declared it lost. */                                 \
   X(BATCH, "WITH w AS (UPDATE quipu.writers SET batch = $2, seen = now() WHERE writer = $1 "       \
            "AND barrier <= $2 AND batch < $2 RETURNING 1) SELECT 1 / count(*) FROM w")             \
@@ -337,9 +342,9 @@
   X(DUE, "SELECT context, last FROM quipu.catalogue WHERE counted < last LIMIT 1000")              \
   X(DUE_OF, "SELECT indexed, last, counted FROM quipu.catalogue WHERE context = $1")               \
   X(DUE_MESSAGES, "SELECT m.number, m.id, b.bytes, m.at FROM (SELECT number, id, at, "             \
-                  "sum(size) OVER (ORDER BY number) - size AS before FROM quipu.messages "         \
-                  "WHERE context = $1 AND number > (SELECT counted FROM quipu.catalogue "          \
-                  "WHERE context = $1) ORDER BY number LIMIT 200) m "                              \
+                  "sum(size) OVER (ORDER BY number) - size AS before FROM (SELECT number, id, "    \
+                  "at, size FROM quipu.messages WHERE context = $1 AND number > (SELECT counted "  \
+                  "FROM quipu.catalogue WHERE context = $1) ORDER BY number LIMIT 200) due) m "    \
                   "LEFT JOIN quipu.contents b ON b.context = $1 AND b.id = m.id "                  \
                   "WHERE m.before < 4194304 ORDER BY m.number")                                    \
   /* The context is not deleted until the transaction ends; commits go on. */                      \
