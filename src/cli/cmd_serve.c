@@ -311,8 +311,8 @@ guard_memory(void)
   (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* Threads share heaps, one per processor: separate heaps would keep the memory that each thread once
- * needed. */
+/* Threads share heaps, one per processor: separate heaps would keep the memory that each thread
+ * once needed. */
 static void
 share_heaps(void)
 {
