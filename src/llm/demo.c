@@ -243,13 +243,19 @@ find_last(const struct qp__history *h, struct qp__demo_heard *heard)
   }
 }
 
+/* Everything that a provider would be sent: the descriptions of tools too. */
 static int64_t
-count_input(const struct qp__history *h)
+count_input(const struct qp__history *h, const struct qp__llm_request *request)
 {
   size_t bytes = h->system.len;
 
   for (size_t i = 0; i < h->block_count; i++)
     bytes += h->blocks[i].text.len;
+  for (size_t i = 0; i < request->tool_count; i++) {
+    const struct qp__llm_tool *t = &request->tools[i];
+
+    bytes += strlen(t->name) + (t->description ? strlen(t->description) : 0) + t->schema.len;
+  }
   return (int64_t)(bytes / BYTES_A_TOKEN) + 1;
 }
 
@@ -264,7 +270,7 @@ choose(struct qp__demo_call *demo, struct qp__demo_script *script,
   demo->play.interval_ms = QP__DEMO_INTERVAL_MS;
   if (!rc) {
     find_last(&h, &heard);
-    demo->usage.input = count_input(&h);
+    demo->usage.input = count_input(&h, request);
     /* A copy that ends with NUL, for functions that search words. */
     heard.text.data = qp__arena_strndup(&demo->play.arena, heard.text.data, heard.text.len);
     if (!heard.text.data)
