@@ -171,17 +171,32 @@ test('a failed answer says what happened and can be tried again', async (t) => {
   await see(page, 'Now it works.');
 });
 
-test('a picture is pasted, shown and sent', async (t) => {
+test('a picture is pasted or dropped, shown and sent', async (t) => {
   const server = await serveTurns(t, { steps: [{ match: '*', play: [{ text: 'A red dot.' }] }] });
   const { page } = await open(t, server);
   const dot = 'iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4//8/w38GIAXDIBKE0DHxgljNBAAO9TXL0Y4OHwAAAABJRU5ErkJggg==';
-  await page.evaluate((data) => {
-    const bytes = Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
-    const transfer = new DataTransfer();
-    transfer.items.add(new File([bytes], 'dot.png', { type: 'image/png' }));
-    document.querySelector('#composer').dispatchEvent(new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true }));
-  }, dot);
-  await page.locator('.attached img').waitFor();
+  // Pastes into the box, or drops on the heading: anywhere on the page. With a text, as office programs copy. Says whether the page took it.
+  const give = (how, count, text) =>
+    page.evaluate(
+      ([data, type, n, words]) => {
+        const bytes = Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
+        const transfer = new DataTransfer();
+        for (let i = 0; i < n; i++) transfer.items.add(new File([bytes], `dot${i}.png`, { type: 'image/png' }));
+        if (words) transfer.setData('text/plain', words);
+        const event = type === 'paste' ? new ClipboardEvent(type, { clipboardData: transfer, bubbles: true, cancelable: true }) : new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true });
+        return !document.querySelector(type === 'paste' ? '#composer' : 'h1').dispatchEvent(event);
+      },
+      [dot, how, count, text],
+    );
+  const attached = page.locator('.attached img');
+  assert.equal(await give('paste', 1, 'a table'), false, 'the browser pastes the text');
+  assert.equal(await attached.count(), 0);
+  assert.equal(await give('drop', 9), true);
+  await see(page, 'at most 8 images');
+  assert.equal(await attached.count(), 8);
+  for (let n = 8; n > 0; n--) await page.getByRole('button', { name: `Remove image ${n}` }).click();
+  assert.equal(await give('paste', 1), true);
+  await attached.waitFor();
   await send(page, 'What is this?');
   await page.locator('.message.user .images img').waitFor();
   await see(page, 'A red dot.');

@@ -4,6 +4,7 @@
 import { type ComponentChild, render, type VNode } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { needsKey, online, reach } from './lib/api';
+import { refuseDrops } from './lib/drop';
 import { afterPaint, duringIdle, painted } from './lib/lazy';
 import { dismiss, loadModels, loadPrompts, loadRows, notes, route, sidebarOpen } from './lib/store';
 import { Home } from './views/home';
@@ -139,6 +140,7 @@ const inTurn = ([step, ...rest]: (() => void)[]): void => {
 };
 const drawers = { side: () => draw(<Side />, 'side'), view: () => draw(<View />, 'view'), above: () => draw(<Above />, 'above') };
 listenToKeys();
+refuseDrops();
 const { view, id } = route.value;
 const isChat = view === 'chat' && id !== '';
 const prepare = async (): Promise<void> => {

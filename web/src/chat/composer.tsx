@@ -3,6 +3,7 @@
 
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useDrop } from '../lib/drop';
 import { keepDraft, notify, readDraft, settings } from '../lib/store';
 import { Button } from '../views/parts';
 import type { Part } from './conversation';
@@ -33,7 +34,6 @@ const sizesItself = CSS.supports('field-sizing', 'content');
 export function Composer({ id, busy, canQueue, onSend, onStop, placeholder, autoFocus }: Props): VNode {
   const [text, setText] = useState(() => readDraft(id));
   const [images, setImages] = useState<string[]>([]);
-  const [dropping, setDropping] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
   const file = useRef<HTMLInputElement>(null);
 
@@ -57,15 +57,17 @@ export function Composer({ id, busy, canQueue, onSend, onStop, placeholder, auto
     keepDraft(id, value);
   };
 
-  const add = async (files: Iterable<File>) => {
+  const add = async (files: File[]) => {
     const found: string[] = [];
     for (const one of files) {
       if (!one.type.startsWith('image/')) notify(`${one.name} is not an image.`);
       else if (one.size > mostImageBytes) notify(`${one.name} is larger than 8 MB.`);
       else found.push(await readImage(one));
     }
+    if (images.length + found.length > mostImages) notify(`A message has at most ${mostImages} images.`);
     setImages((old) => [...old, ...found].slice(0, mostImages));
   };
+  const dropping = useDrop((files) => void add(files));
 
   const send = async () => {
     const said = text.trim();
@@ -98,16 +100,6 @@ export function Composer({ id, busy, canQueue, onSend, onStop, placeholder, auto
         event.preventDefault();
         void send();
       }}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setDropping(true);
-      }}
-      onDragLeave={() => setDropping(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setDropping(false);
-        void add(event.dataTransfer?.files ?? []);
-      }}
     >
       {images.length > 0 && (
         <ul class="attached">
@@ -131,14 +123,26 @@ export function Composer({ id, busy, canQueue, onSend, onStop, placeholder, auto
           onInput={(event) => change(event.currentTarget.value)}
           onKeyDown={onKey}
           onPaste={(event) => {
-            const files = [...(event.clipboardData?.files ?? [])];
+            // Office programs copy text with a picture of it: the text is meant.
+            const files = event.clipboardData?.types.includes('text/plain') ? [] : [...(event.clipboardData?.files ?? [])];
             if (files.length > 0) {
               event.preventDefault();
               void add(files);
             }
           }}
         />
-        <input ref={file} type="file" accept="image/*" multiple hidden aria-label="Images" onChange={(event) => void add(event.currentTarget.files ?? [])} />
+        <input
+          ref={file}
+          type="file"
+          accept="image/*"
+          multiple
+          hidden
+          aria-label="Images"
+          onChange={(event) => {
+            void add([...(event.currentTarget.files ?? [])]);
+            event.currentTarget.value = ''; // the same file can be chosen again
+          }}
+        />
         <Button kind="quiet" icon="image" label="Add an image" onClick={() => file.current?.click()} />
         {busy && (!ready || !canQueue) ? (
           <Button kind="primary" icon="stop" label="Stop" class="round" onClick={onStop} />

@@ -3,6 +3,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { sentence } from '../lib/api';
+import { useDrop } from '../lib/drop';
 import { listChanged, loadPrompts } from '../lib/store';
 import type { Job } from '../lib/types';
 import { bytes, plural } from '../lib/words';
@@ -32,7 +33,6 @@ export function Import(): VNode {
   const [jobs, setJobs] = useState<{ job: Job; label: string }[]>([]);
   const [problem, setProblem] = useState('');
   const [can, setCan] = useState<boolean | null>(null);
-  const [dropping, setDropping] = useState(false);
   const file = useRef<HTMLInputElement>(null);
   const found = foundHere();
   useEffect(() => void hasPath('/v1/import').then(setCan), []);
@@ -44,10 +44,11 @@ export function Import(): VNode {
       setProblem(`${label}: ${sentence(error)}`);
     }
   };
-  const take = async (files: Iterable<File>) => {
+  const take = async (files: File[]) => {
     setProblem('');
-    for (const one of files) await send(one, `${one.name}, ${bytes(one.size)}`);
+    for (const one of can ? files : []) await send(one, `${one.name}, ${bytes(one.size)}`);
   };
+  const dropping = useDrop((files) => void take(files));
   const ended = () => {
     listChanged();
     void loadPrompts();
@@ -66,23 +67,21 @@ export function Import(): VNode {
         </section>
       )}
       {can && (
-        <div
-          class={`drop${dropping ? ' dropping' : ''}`}
-          onDragOver={(event) => {
-            event.preventDefault();
-            setDropping(true);
-          }}
-          onDragLeave={() => setDropping(false)}
-          onDrop={(event) => {
-            event.preventDefault();
-            setDropping(false);
-            void take(event.dataTransfer?.files ?? []);
-          }}
-        >
+        <div class={`drop${dropping ? ' dropping' : ''}`}>
           <Icon name="import" size={28} />
           <p>Drop files here: old conversations, dumps of a browser's storage</p>
           <Button onClick={() => file.current?.click()}>Choose files</Button>
-          <input ref={file} type="file" multiple hidden aria-label="Files to import" onChange={(event) => void take(event.currentTarget.files ?? [])} />
+          <input
+            ref={file}
+            type="file"
+            multiple
+            hidden
+            aria-label="Files to import"
+            onChange={(event) => {
+              void take([...(event.currentTarget.files ?? [])]);
+              event.currentTarget.value = ''; // the same file can be chosen again
+            }}
+          />
         </div>
       )}
       {jobs.map(({ job, label }) => (
