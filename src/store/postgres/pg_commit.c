@@ -104,20 +104,7 @@ qp__pg_ask(struct qp__pg *pg, const char *what, const struct qp__pg_call *call,
 static enum qp_rc
 have_link(struct qp__pg *pg, struct qp_err *err)
 {
-  struct qp__pg_link *link = pg->link;
-  enum qp_rc rc = link ? QP_OK : qp__pg_take(&pg->pool, &link, err);
-
-  if (!rc && !link->by_key) {
-    qp__pg_send_plain(link, QP__PG_BY_KEY);
-    link->by_key = qp__pg_sync(link) == QP__PG_DONE;
-    if (!link->by_key) {
-      rc = qp__pg_explain(link, "commit", err);
-      link->broken = true;
-      qp__pg_give(link);
-    }
-  }
-  pg->link = rc ? NULL : link;
-  return rc;
+  return pg->link ? QP_OK : qp__pg_take(&pg->pool, &pg->link, err);
 }
 
 static void
@@ -209,6 +196,7 @@ attempt(struct qp__pg *pg, struct qp__pg_ticket *const *tickets, size_t n,
 
   pg->batch++;
   qp__pg_send_plain(pg->link, QP__PG_BEGIN);
+  qp__pg_send_plain(pg->link, QP__PG_BY_KEY);
   (void)send_batch_call(pg, QP__PG_BATCH, false);
   rc = qp__pg_leases_send(pg, pg->link, leases, err);
   send_fences(pg, tickets, n);

@@ -74,6 +74,7 @@ ask_due(struct qp__pg_link *link, void *arg)
 {
   const struct step *x = arg;
 
+  qp__pg_send_plain(link, QP__PG_BY_KEY);
   send_of_context(link, QP__PG_DUE_OF, &x->id);
   send_of_context(link, QP__PG_DUE_MESSAGES, &x->id);
   return qp__pg_sync(link);
@@ -126,13 +127,13 @@ read_due(struct step *x, struct qp_err *err)
     return rc;
   qp__buf_init(&words, WORDS_MAX);
   x->last = x->done = -1;
-  if (PQntuples(link->results[0]) == 1) {
-    const PGresult *r = link->results[1];
+  if (PQntuples(link->results[1]) == 1) {
+    const PGresult *r = link->results[2];
     int count = PQntuples(r);
 
-    x->indexed = qp__pg_int(link->results[0], 0, 0);
-    x->last = qp__pg_int(link->results[0], 0, 1);
-    x->counted = qp__pg_int(link->results[0], 0, 2);
+    x->indexed = qp__pg_int(link->results[1], 0, 0);
+    x->last = qp__pg_int(link->results[1], 0, 1);
+    x->counted = qp__pg_int(link->results[1], 0, 2);
     for (int i = 0; i < count && !rc; i++)
       rc = split_message(x, r, i, &words, err);
     x->done = count ? qp__pg_int(r, count - 1, 0) : x->last;
@@ -148,12 +149,13 @@ add_words(struct qp__pg_link *link, void *arg)
   struct step *x = arg;
   struct qp__pg_call add = { .statement = QP__PG_TEXTS_ADD };
   struct qp__pg_call done = { .statement = QP__PG_COUNTED };
-  size_t at = x->words_of[0].count ? 4 : 3; /* the answer of the last call but one */
+  size_t at = x->words_of[0].count ? 5 : 4; /* the answer of the last call but one */
   enum qp__pg_outcome outcome;
   struct qp_err err;
 
   qp__pg_send_plain(link, QP__PG_BEGIN);
   qp__pg_send_plain(link, QP__PG_COMMIT_SOON);
+  qp__pg_send_plain(link, QP__PG_BY_KEY);
   send_of_context(link, QP__PG_CONTEXT_SHARE, &x->id);
   qp__pg_add_uuid(&add, &x->id);
   for (size_t i = 0; i < 4; i++)

@@ -221,7 +221,6 @@ disconnect(struct qp__pg_link *link)
   PQfinish(link->conn);
   link->conn = NULL;
   link->broken = false;
-  link->by_key = false;
   memset(link->prepared, 0, sizeof(link->prepared));
 }
 

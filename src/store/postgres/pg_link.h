@@ -92,7 +92,6 @@ struct qp__pg_link {
   struct qp__pg_pool *pool;
   PGconn *conn; /* NULL: not connected */
   bool prepared[QP__PG_STATEMENT_COUNT];
-  bool by_key; /* the leader's (pg_commit.c): QP__PG_BY_KEY was sent */
   struct qp__pg_failure failure;
   /* Since the last sync: what was sent, and afterwards what came back. */
   struct qp__pg_sent {

@@ -86,11 +86,12 @@
   /* For what can be made again: its locks do not wait for the disk. */                            \
   X(COMMIT_SOON, "SET LOCAL synchronous_commit TO off")                                            \
   X(ROLLBACK, "ROLLBACK")                                                                          \
-  /* For a connection that writes rows by their keys: tables that are written often have many */   \
-  /* dead rows, so the index is right even if there were few rows when the plan was made. */       \
-  X(BY_KEY, "SELECT set_config(name, value, false) FROM (VALUES ('enable_seqscan', 'off'), "       \
-            "('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), "                            \
-            "('plan_cache_mode', 'force_generic_plan')) AS s (name, value)")                       \
+  /* For a transaction that finds rows by their keys. Tables that are written often have many */   \
+  /* dead rows: the index is right even if there were few rows when the plan was made. */          \
+  X(BY_KEY, "SELECT set_config('enable_seqscan', 'off', true), "                                   \
+            "set_config('enable_hashjoin', 'off', true), "                                         \
+            "set_config('enable_mergejoin', 'off', true), "                                        \
+            "set_config('plan_cache_mode', 'force_generic_plan', true)")                           \
   /* Guard. This batch is new, and nobody has declared it lost. */                                 \
   X(BATCH, "WITH w AS (UPDATE quipu.writers SET batch = $2, seen = now() WHERE writer = $1 "       \
            "AND barrier <= $2 AND batch < $2 RETURNING 1) SELECT 1 / count(*) FROM w")             \
