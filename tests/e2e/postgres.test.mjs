@@ -86,7 +86,7 @@ test('commits, and the thread that indexes, find rows by their keys: no table is
   for (let i = 0; i < rounds; i++) await append();
   await until(() => scans()[1] >= changed + 2 * rounds); // figures of other connections come late
   const read = scans()[0] - before;
-  assert.ok(read < rounds / 2, `${read} times`); // what is due is looked for in a small table
+  assert.ok(read < rounds / 10, `${read} times`);
 });
 
 test('a server tells its queries and connections, and /readyz tells trouble with the database', { skip: missing }, async (t) => {

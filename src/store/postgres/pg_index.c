@@ -220,18 +220,27 @@ struct due {
   int64_t last;
 };
 
+static enum qp__pg_outcome
+ask_list(struct qp__pg_link *link, void *arg)
+{
+  (void)arg;
+  qp__pg_send_plain(link, QP__PG_BY_KEY);
+  qp__pg_send_plain(link, QP__PG_DUE);
+  return qp__pg_sync(link);
+}
+
 /* Some of the contexts whose words are missing. */
 static enum qp_rc
 read_list(struct qp__pg *pg, struct due *out, size_t *count, struct qp_err *err)
 {
-  struct qp__pg_call call = { .statement = QP__PG_DUE };
   struct qp__pg_link *link = NULL;
-  enum qp_rc rc = qp__pg_ask(pg, "read what is to be indexed", &call, &link, err);
+  enum qp_rc rc = qp__pg_query(pg, "read what is to be indexed", ask_list, NULL, &link, err);
+  const PGresult *r = rc ? NULL : link->results[1];
 
   *count = 0;
-  for (int i = 0; !rc && i < PQntuples(link->results[0]) && *count < DUE_MAX; i++) {
-    out[*count].last = qp__pg_int(link->results[0], i, 1);
-    *count += qp__pg_uuid(link->results[0], i, 0, &out[*count].id);
+  for (int i = 0; !rc && i < PQntuples(r) && *count < DUE_MAX; i++) {
+    out[*count].last = qp__pg_int(r, i, 1);
+    *count += qp__pg_uuid(r, i, 0, &out[*count].id);
   }
   qp__pg_give(link);
   return rc;
