@@ -166,19 +166,12 @@ call_worker(struct qp__work *w)
   if (w->called || !has_work(w))
     return;
   if (w->idle) {
-    w->called++;
+    w->called = true;
     (void)pthread_cond_signal(&w->wake);
   } else if (w->count < w->max && pthread_create(&w->threads[w->count], NULL, run_worker, w) == 0) {
-    w->called++;
+    w->called = true;
     w->count++;
   }
-}
-
-/* A worker looks at the queue. */
-static void
-heed(struct qp__work *w)
-{
-  w->called -= w->called > 0; /* it may have woken without being called */
 }
 
 static void *
@@ -187,7 +180,7 @@ run_worker(void *arg)
   struct qp__work *w = arg;
 
   (void)pthread_mutex_lock(&w->lock);
-  heed(w);
+  w->called = false;
   while (!w->stopping) {
     bool changes;
     struct qp__request *r = pick(w, &changes);
@@ -203,7 +196,7 @@ run_worker(void *arg)
       w->idle++;
       (void)pthread_cond_wait(&w->wake, &w->lock);
       w->idle--;
-      heed(w);
+      w->called = false;
     }
   }
   (void)pthread_mutex_unlock(&w->lock);
