@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "http/clock.h"
 #include "http/conditional_change.h"
 #include "http/forward.h"
 #include "http/http_int.h"
@@ -14,6 +15,8 @@
 
 /* Workers that are reserved for requests that read. */
 #define KEPT_FREE(workers) ((workers) / 4 + ((workers) < 4 && (workers) > 1))
+
+#define CALL_US 5000 /* how long a call of a worker counts */
 
 /* ---- one request ---- */
 
@@ -159,19 +162,25 @@ static void *run_worker(void *arg);
 
 /* Makes a worker look at the queue if there is work: an idle one, or a new one. Busy workers look
  * when they are done. A worker that was called calls the next one when it has taken a request, so
- * that many requests that come together do not wake all workers for what a few can do. */
+ * that many requests that come together do not wake all workers for what a few can do. A call that
+ * is not heeded soon does not count: the processor is busy, or the C library has lost the signal
+ * (glibc bug 25847). */
 static void
 call_worker(struct qp__work *w)
 {
-  if (w->called || !has_work(w))
+  int64_t now = qp__clock_us();
+
+  if ((w->called && now - w->called_us < CALL_US) || !has_work(w))
     return;
   if (w->idle) {
-    w->called = true;
     (void)pthread_cond_signal(&w->wake);
   } else if (w->count < w->max && pthread_create(&w->threads[w->count], NULL, run_worker, w) == 0) {
-    w->called = true;
     w->count++;
+  } else {
+    return;
   }
+  w->called = true;
+  w->called_us = now;
 }
 
 static void *

@@ -39,8 +39,9 @@ struct qp__work {
   struct qp__work_lane changes; /* requests that change something */
   unsigned changing;            /* workers that run a request of `changes` */
   unsigned idle;
-  bool called;    /* an idle or a new worker will look at the queue */
-  unsigned count; /* number of workers */
+  bool called;       /* an idle or a new worker will look at the queue … */
+  int64_t called_us; /* … since then */
+  unsigned count;    /* number of workers */
   unsigned max;
   unsigned queue_max;
   bool stopping;
