@@ -135,7 +135,7 @@ function printSizes(out, scripts) {
 }
 
 const [out, ...flags] = process.argv.slice(2);
-if (!out) {
+if (!out || (out.startsWith('-') && out !== '--types')) {
   process.stderr.write('usage: node web/build.mjs OUTDIR [--watch|--sizes] | --types [--check]\n');
   process.exit(2);
 }

@@ -1,5 +1,5 @@
-/* brief.h - what changes most in a context: a few members of its metadata, for whoever shows them
- * after every change. Encoding the whole metadata would cost more than storing a message. */
+/* brief.h - the few members of the metadata that the state of a context shows. The server reads
+ * them after every change, so the whole metadata is not encoded for it. */
 #ifndef QP_STORE_CONTEXT_BRIEF_H
 #define QP_STORE_CONTEXT_BRIEF_H
 

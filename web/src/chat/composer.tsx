@@ -3,7 +3,7 @@
 
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { useDrop } from '../lib/drop';
+import { chosenFiles, useDrop } from '../lib/drop';
 import { keepDraft, notify, readDraft, settings } from '../lib/store';
 import { Button } from '../views/parts';
 import type { Part } from './conversation';
@@ -131,18 +131,7 @@ export function Composer({ id, busy, canQueue, onSend, onStop, placeholder, auto
             }
           }}
         />
-        <input
-          ref={file}
-          type="file"
-          accept="image/*"
-          multiple
-          hidden
-          aria-label="Images"
-          onChange={(event) => {
-            void add([...(event.currentTarget.files ?? [])]);
-            event.currentTarget.value = ''; // the same file can be chosen again
-          }}
-        />
+        <input ref={file} type="file" accept="image/*" multiple hidden aria-label="Images" onChange={(event) => void add(chosenFiles(event.currentTarget))} />
         <Button kind="quiet" icon="image" label="Add an image" onClick={() => file.current?.click()} />
         {busy && (!ready || !canQueue) ? (
           <Button kind="primary" icon="stop" label="Stop" class="round" onClick={onStop} />

@@ -1,5 +1,5 @@
-// Files that are dropped on the page, wherever they fall: the view that is shown takes them. If it does not,
-// nothing happens; the browser alone would open the file in place of the page.
+// Files that a person drops on the page or chooses. The view that is shown takes them, wherever they were
+// dropped. If it takes no files, nothing happens; the browser alone would open the file in place of the page.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 
@@ -12,6 +12,13 @@ export function refuseDrops(): void {
       event.preventDefault();
       event.dataTransfer.dropEffect = 'none';
     });
+}
+
+// What was chosen in a file input. The input is emptied, so that the same file can be chosen again.
+export function chosenFiles(input: HTMLInputElement): File[] {
+  const files = [...(input.files ?? [])];
+  input.value = '';
+  return files;
 }
 
 // Whether files hover over the page.

@@ -3,7 +3,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { sentence } from '../lib/api';
-import { useDrop } from '../lib/drop';
+import { chosenFiles, useDrop } from '../lib/drop';
 import { listChanged, loadPrompts } from '../lib/store';
 import type { Job } from '../lib/types';
 import { bytes, plural } from '../lib/words';
@@ -71,17 +71,7 @@ export function Import(): VNode {
           <Icon name="import" size={28} />
           <p>Drop files here: old conversations, dumps of a browser's storage</p>
           <Button onClick={() => file.current?.click()}>Choose files</Button>
-          <input
-            ref={file}
-            type="file"
-            multiple
-            hidden
-            aria-label="Files to import"
-            onChange={(event) => {
-              void take([...(event.currentTarget.files ?? [])]);
-              event.currentTarget.value = ''; // the same file can be chosen again
-            }}
-          />
+          <input ref={file} type="file" multiple hidden aria-label="Files to import" onChange={(event) => void take(chosenFiles(event.currentTarget))} />
         </div>
       )}
       {jobs.map(({ job, label }) => (
