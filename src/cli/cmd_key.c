@@ -93,7 +93,7 @@ list_keys(struct cli *cli, struct qp_err *err)
   struct listing listing = { cli, cli_now(), err };
   enum qp_rc rc = cli_open(cli, CLI_READ, err);
 
-  return rc ? rc : qp__key_list_in(NULL, cli->data, cli->store, list_key, &listing, err);
+  return rc ? rc : qp__key_list(NULL, cli->data, cli->store, list_key, &listing, err);
 }
 
 /* ---- create and revoke ---- */
@@ -143,7 +143,7 @@ create_key(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (!rc)
     rc = make_directory(cli, err);
   if (!rc)
-    rc = qp__key_create_in(NULL, cli->data, cli->store, &spec, text, err);
+    rc = qp__key_create(NULL, cli->data, cli->store, &spec, text, err);
   return rc ? rc : print_created(cli, &spec, text, err);
 }
 
@@ -154,7 +154,7 @@ revoke_key(struct cli *cli, const char *id, struct qp_err *err)
   enum qp_rc rc = cli_open(cli, CLI_READ, err);
 
   if (!rc)
-    rc = qp__key_revoke_in(NULL, cli->data, cli->store, id, &left, err);
+    rc = qp__key_revoke(NULL, cli->data, cli->store, id, &left, err);
   if (rc)
     return rc;
   if (cli->json)

@@ -534,8 +534,8 @@ is_stored(const struct edit *e, const char *text)
 }
 
 enum qp_rc
-qp__key_create_in(const struct qp__os *os, const char *data, struct qp_store *store,
-                  const struct qp__key_spec *spec, char text[QP__KEY_TEXT], struct qp_err *err)
+qp__key_create(const struct qp__os *os, const char *data, struct qp_store *store,
+               const struct qp__key_spec *spec, char text[QP__KEY_TEXT], struct qp_err *err)
 {
   char made[QP__KEY_TEXT] = "";
   struct edit e;
@@ -562,15 +562,8 @@ qp__key_create_in(const struct qp__os *os, const char *data, struct qp_store *st
 }
 
 enum qp_rc
-qp__key_create(const struct qp__os *os, const char *data, const struct qp__key_spec *spec,
-               char text[QP__KEY_TEXT], struct qp_err *err)
-{
-  return qp__key_create_in(os, data, NULL, spec, text, err);
-}
-
-enum qp_rc
-qp__key_revoke_in(const struct qp__os *os, const char *data, struct qp_store *store, const char *id,
-                  size_t *left, struct qp_err *err)
+qp__key_revoke(const struct qp__os *os, const char *data, struct qp_store *store, const char *id,
+               size_t *left, struct qp_err *err)
 {
   enum qp_rc rc = QP_CONFLICT;
 
@@ -595,13 +588,6 @@ qp__key_revoke_in(const struct qp__os *os, const char *data, struct qp_store *st
   return rc;
 }
 
-enum qp_rc
-qp__key_revoke(const struct qp__os *os, const char *data, const char *id, size_t *left,
-               struct qp_err *err)
-{
-  return qp__key_revoke_in(os, data, NULL, id, left, err);
-}
-
 static int
 by_time(const void *a, const void *b)
 {
@@ -612,8 +598,8 @@ by_time(const void *a, const void *b)
 }
 
 enum qp_rc
-qp__key_list_in(const struct qp__os *os, const char *data, struct qp_store *store,
-                qp__key_visit *visit, void *arg, struct qp_err *err)
+qp__key_list(const struct qp__os *os, const char *data, struct qp_store *store,
+             qp__key_visit *visit, void *arg, struct qp_err *err)
 {
   struct qp__keyfile file = { 0 };
   int dir = -1;
@@ -633,11 +619,4 @@ qp__key_list_in(const struct qp__os *os, const char *data, struct qp_store *stor
   qp__keyfile_release(&file);
   qp__keydir_close(os, dir);
   return rc;
-}
-
-enum qp_rc
-qp__key_list(const struct qp__os *os, const char *data, qp__key_visit *visit, void *arg,
-             struct qp_err *err)
-{
-  return qp__key_list_in(os, data, NULL, visit, arg, err);
 }

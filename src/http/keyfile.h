@@ -91,29 +91,21 @@ struct qp__key_spec {
   int64_t expires_at; /* 0: never */
 };
 
+/* Keys are in the directory `data`, or in a store that servers share (store/shared.h); `store` may
+ * be NULL. */
+
 /* Creates a key and stores it; text is the only copy of the secret. The directory must exist.
  * QP_INVALID: an invalid name or owner. */
-enum qp_rc qp__key_create(const struct qp__os *os, const char *data,
+enum qp_rc qp__key_create(const struct qp__os *os, const char *data, struct qp_store *store,
                           const struct qp__key_spec *spec, char text[QP__KEY_TEXT],
                           struct qp_err *err);
-/* Removes the key with this id from the file; left (may be NULL) is the number of remaining keys.
- * QP_NOTFOUND. */
-enum qp_rc qp__key_revoke(const struct qp__os *os, const char *data, const char *id, size_t *left,
-                          struct qp_err *err);
+/* Deletes the key with this id; left (may be NULL) is the number of remaining keys. QP_NOTFOUND. */
+enum qp_rc qp__key_revoke(const struct qp__os *os, const char *data, struct qp_store *store,
+                          const char *id, size_t *left, struct qp_err *err);
 typedef enum qp_rc qp__key_visit(void *arg, const struct qp__key *key);
 /* Visits all keys, oldest first. */
-enum qp_rc qp__key_list(const struct qp__os *os, const char *data, qp__key_visit *visit, void *arg,
-                        struct qp_err *err);
-
-/* The same for a store that servers share (store/shared.h): then the keys are in it, and `data` is
- * not used. NULL, or any other store: the directory. */
-enum qp_rc qp__key_create_in(const struct qp__os *os, const char *data, struct qp_store *store,
-                             const struct qp__key_spec *spec, char text[QP__KEY_TEXT],
-                             struct qp_err *err);
-enum qp_rc qp__key_revoke_in(const struct qp__os *os, const char *data, struct qp_store *store,
-                             const char *id, size_t *left, struct qp_err *err);
-enum qp_rc qp__key_list_in(const struct qp__os *os, const char *data, struct qp_store *store,
-                           qp__key_visit *visit, void *arg, struct qp_err *err);
+enum qp_rc qp__key_list(const struct qp__os *os, const char *data, struct qp_store *store,
+                        qp__key_visit *visit, void *arg, struct qp_err *err);
 
 /* The id in the text of a key, and the hash of the text. False: it does not have the form of a
  * key. */

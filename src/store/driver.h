@@ -344,8 +344,6 @@ struct qp__driver_lease {
   int64_t (*clock_ahead)(void *self);
   /* Holds something that is not a context. QP_BUSY: another live server holds it. */
   enum qp_rc (*take)(void *self, const struct qp_uuid *id, struct qp_err *err);
-  /* Gives a context up. No handle of it exists. */
-  enum qp_rc (*give)(void *self, const struct qp_uuid *id, struct qp_err *err);
   enum qp_rc (*holder)(void *self, const struct qp_uuid *id, struct qp__lease_holder *out,
                        struct qp_err *err);
   /* Whether a live server has announced this address. */

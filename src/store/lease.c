@@ -167,18 +167,6 @@ qp__lease_alive(struct qp_store *s, const char *address, bool *out, struct qp_er
   return qp__lease_joined(s) ? s->driver->lease->alive(s->self, address, out, err) : QP_OK;
 }
 
-bool
-qp__lease_give(struct qp_store *s, const struct qp_uuid *id)
-{
-  struct qp_context *claim = NULL;
-  enum qp_rc rc = qp__lease_joined(s) ? qp__context_claim(s, id, &claim, NULL) : QP_BUSY;
-
-  if (!rc)
-    rc = s->driver->lease->give(s->self, id, NULL);
-  qp__context_unclaim(claim);
-  return !rc;
-}
-
 void
 qp__lease_stats(const struct qp_store *s, struct qp__lease_stats *out)
 {

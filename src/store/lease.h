@@ -84,9 +84,6 @@ enum qp_rc qp__lease_alive(struct qp_store *s, const char *address, bool *out, s
 void qp__lease_stats(const struct qp_store *s, struct qp__lease_stats *out);
 /* Holds qp__lease_common; after the first time that costs nothing. QP_BUSY: another server does. */
 enum qp_rc qp__lease_take_common(struct qp_store *s, struct qp_err *err);
-/* Gives up a context, so that another server can open it, if nothing in this process uses it.
- * False: it is in use. */
-bool qp__lease_give(struct qp_store *s, const struct qp_uuid *id);
 /* Gives up everything, before the store is closed. */
 void qp__lease_leave(struct qp_store *s);
 

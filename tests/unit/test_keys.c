@@ -65,7 +65,7 @@ make_key(struct rig *x, const char *owner, enum qp__scope scope, char text[QP__K
   struct qp__key_spec spec = { .name = "n", .owner = owner, .scope = scope };
   struct qp_err err = { QP_OK, "" };
 
-  assert_int_equal(qp__key_create(x->os, DATA, &spec, text, &err), QP_OK);
+  assert_int_equal(qp__key_create(x->os, DATA, NULL, &spec, text, &err), QP_OK);
 }
 
 static void
@@ -74,7 +74,7 @@ revoke(struct rig *x, const char *text)
   char id[QP__KEY_ID];
 
   (void)snprintf(id, sizeof(id), "%.8s", text + 3);
-  assert_int_equal(qp__key_revoke(x->os, DATA, id, NULL, NULL), QP_OK);
+  assert_int_equal(qp__key_revoke(x->os, DATA, NULL, id, NULL, NULL), QP_OK);
 }
 
 static struct qp__keys *
@@ -128,7 +128,7 @@ count_keys(struct rig *x)
 {
   int count = 0;
 
-  assert_int_equal(qp__key_list(x->os, DATA, count_key, &count, NULL), QP_OK);
+  assert_int_equal(qp__key_list(x->os, DATA, NULL, count_key, &count, NULL), QP_OK);
   return count;
 }
 
@@ -205,7 +205,7 @@ test_a_key_ends(void **state)
   (void)state;
   rig_make(&x);
   spec.expires_at = x.os->now_ms(x.os->self) + 200;
-  assert_int_equal(qp__key_create(x.os, DATA, &spec, text, NULL), QP_OK);
+  assert_int_equal(qp__key_create(x.os, DATA, NULL, &spec, text, NULL), QP_OK);
   keys = open_keys(&x);
   assert_int_equal(check(keys, text), QP__KEYS_GOOD);
   assert_true(qp__keys_any(keys));
@@ -313,7 +313,7 @@ test_names(void **state)
   for (size_t i = 0; i < COUNT(bad); i++) {
     assert_false(qp__owner_ok(bad[i]));
     spec.owner = bad[i];
-    assert_int_equal(qp__key_create(x.os, DATA, &spec, text, &err), QP_INVALID);
+    assert_int_equal(qp__key_create(x.os, DATA, NULL, &spec, text, &err), QP_INVALID);
   }
   memset(longest, 'x', sizeof(longest));
   longest[QP__OWNER_TEXT] = '\0';
@@ -321,15 +321,15 @@ test_names(void **state)
   assert_true(qp__owner_ok(longest + 1));
   spec.owner = NULL;
   spec.name = "a\x07";
-  assert_int_equal(qp__key_create(x.os, DATA, &spec, text, &err), QP_INVALID);
+  assert_int_equal(qp__key_create(x.os, DATA, NULL, &spec, text, &err), QP_INVALID);
   assert_false(exists(x.os, x.root, "keys.json"));
   for (enum qp__scope i = QP__SCOPE_READ; i <= QP__SCOPE_ADMIN; i++) {
     assert_int_equal(qp__scope_parse(qp__scope_name(i), &scope, NULL), QP_OK);
     assert_int_equal(scope, i);
   }
   assert_int_equal(qp__scope_parse("none", &scope, &err), QP_INVALID);
-  assert_int_equal(qp__key_revoke(x.os, DATA, "00000000", NULL, &err), QP_NOTFOUND);
-  assert_int_equal(qp__key_list(x.os, "/nowhere", count_key, NULL, &err), QP_NOTFOUND);
+  assert_int_equal(qp__key_revoke(x.os, DATA, NULL, "00000000", NULL, &err), QP_NOTFOUND);
+  assert_int_equal(qp__key_list(x.os, "/nowhere", NULL, count_key, NULL, &err), QP_NOTFOUND);
   rig_free(&x);
 }
 
@@ -390,8 +390,8 @@ test_a_damaged_file(void **state)
     assert_int_equal(qp__keys_open(x.os, DATA, NULL, NULL, &keys, &err), QP_CORRUPT);
     assert_null(keys);
     assert_non_null(strstr(err.msg, "keys.json"));
-    assert_int_equal(qp__key_create(x.os, DATA, &spec, text, &err), QP_CORRUPT);
-    assert_int_equal(qp__key_revoke(x.os, DATA, "00000001", NULL, &err), QP_CORRUPT);
+    assert_int_equal(qp__key_create(x.os, DATA, NULL, &spec, text, &err), QP_CORRUPT);
+    assert_int_equal(qp__key_revoke(x.os, DATA, NULL, "00000001", NULL, &err), QP_CORRUPT);
     assert_content(x.os, x.root, "keys.json", rows[i]);
     rig_free(&x);
   }
@@ -442,8 +442,8 @@ test_a_failed_change_leaves_one_of_two_files(void **state)
       make_key(&x, NULL, QP__SCOPE_READ, first);
       first[11] = '\0';
       qp__os_fault_arm(x.fault, n, kinds[k], false);
-      created = qp__key_create(x.os, DATA, &spec, text, &err);
-      revoked = qp__key_revoke(x.os, DATA, first + 3, NULL, &err);
+      created = qp__key_create(x.os, DATA, NULL, &spec, text, &err);
+      revoked = qp__key_revoke(x.os, DATA, NULL, first + 3, NULL, &err);
       fired = qp__os_fault_fired(x.fault);
       qp__os_fault_disarm(x.fault);
       if (!fired || kinds[k] == QP__FAULT_EINTR || kinds[k] == QP__FAULT_SHORT) {
@@ -503,13 +503,13 @@ test_memory_that_is_out(void **state)
     make_key(&x, "bob", QP__SCOPE_READ, text);
     (void)snprintf(id, sizeof(id), "%.8s", text + 3);
     alloc_fault_arm(n);
-    rc = qp__key_create(x.os, DATA, &spec, text, NULL);
+    rc = qp__key_create(x.os, DATA, NULL, &spec, text, NULL);
     if (!rc)
       rc = qp__keys_open(x.os, DATA, count_errors, &x, &keys, NULL);
     if (!rc)
-      rc = qp__key_list(x.os, DATA, count_key, &count, NULL);
+      rc = qp__key_list(x.os, DATA, NULL, count_key, &count, NULL);
     if (!rc)
-      rc = qp__key_revoke(x.os, DATA, id, NULL, NULL);
+      rc = qp__key_revoke(x.os, DATA, NULL, id, NULL, NULL);
     fired = alloc_fault_fired();
     alloc_fault_disarm();
     assert_int_equal(rc, fired ? QP_NOMEM : QP_OK);
@@ -560,9 +560,9 @@ test_a_power_cut(void **state)
     enum qp_rc rc;
 
     close_fd(os, root_of(os));
-    assert_int_equal(qp__key_create(os, DATA, &spec, kept, NULL), QP_OK);
+    assert_int_equal(qp__key_create(os, DATA, NULL, &spec, kept, NULL), QP_OK);
     qp__os_sim_cut_after(sim, n % 10);
-    rc = qp__key_create(os, DATA, &spec, text, NULL);
+    rc = qp__key_create(os, DATA, NULL, &spec, text, NULL);
     assert_int_equal(qp__os_sim_power_cut(sim), 0);
     assert_int_equal(qp__keys_open(os, DATA, NULL, NULL, &keys, NULL), QP_OK);
     assert_int_equal(check(keys, kept), QP__KEYS_GOOD);

@@ -161,15 +161,6 @@ take(void *self, const struct qp_uuid *id, struct qp_err *err)
 }
 
 static enum qp_rc
-give(void *self, const struct qp_uuid *id, struct qp_err *err)
-{
-  struct qp__pg *pg = self;
-  struct qp_uuid holder = qp__pg_holder(pg);
-
-  return change_lease(pg, QP__PG_LEASE_GIVE, id, &holder, NULL, err);
-}
-
-static enum qp_rc
 find_holder(void *self, const struct qp_uuid *id, struct qp__lease_holder *out, struct qp_err *err)
 {
   struct qp_uuid holder = qp__pg_holder(self);
@@ -551,7 +542,6 @@ const struct qp__driver_lease qp__pg_shared = {
   .is_reachable = is_reachable,
   .clock_ahead = clock_ahead,
   .take = take,
-  .give = give,
   .holder = find_holder,
   .alive = is_alive,
   .stats = get_stats,

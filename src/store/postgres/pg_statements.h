@@ -128,8 +128,6 @@
   /* The same for what is no context, and has no row at first. */                                  \
   X(LEASE_NAME, "INSERT INTO quipu.leases (context, holder, fence, version, expires) "             \
                 "VALUES ($1, NULL, 1, 1, now()) ON CONFLICT (context) DO NOTHING")                 \
-  X(LEASE_GIVE,                                                                                    \
-    "UPDATE quipu.leases SET holder = NULL, expires = now() WHERE context = $1 AND holder = $2")   \
   /* ---- servers (pg_member.c) ---- */                                                            \
   X(SERVER_ADD,                                                                                    \
     "INSERT INTO quipu.servers (server, address, expires) "                                        \
