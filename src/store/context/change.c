@@ -83,6 +83,15 @@ new_work(struct qp_context *c, const struct qp_change *change)
   return w;
 }
 
+/* Frees what only staging needs: thousands of commits can wait for one sync. */
+static void
+free_changes(struct work *w)
+{
+  qp__buf_release(&w->meta_text);
+  qp__free(w->changes);
+  w->changes = w->commit.changes = NULL;
+}
+
 static void
 free_work(struct work *w)
 {
@@ -92,8 +101,7 @@ free_work(struct work *w)
     qp__buf_release(&w->saving[i].text);
   qp__events_plan_release(&w->events);
   qp__meta_free(w->meta);
-  qp__buf_release(&w->meta_text);
-  qp__free(w->changes);
+  free_changes(w);
   qp__free(w);
 }
 
@@ -554,6 +562,7 @@ stage(struct work *w, struct qp_err *err)
   }
   if (rc)
     put_back(w);
+  free_changes(w);
   w->change = NULL; /* the caller's */
   w->own = NULL;
   return rc;

@@ -434,8 +434,8 @@ advance_key(struct qp__events *e, struct qp__events_plan *p)
   qp__ring_advance(p->keys);
   p->key.shown = true;
   p->key.chunk = p->key.staged_chunk = e->keys.end.number;
-  p->key.offset = qp__ring_offset(p->keys);
-  p->key.len = (uint32_t)p->keys->lines.len;
+  p->key.offset = p->keys->offset;
+  p->key.len = (uint32_t)(p->keys->next.end - p->keys->offset);
   qp__mutex_lock(&e->lock);
   key = qp__key_find(e, p->key.hash);
   if (!key) {

@@ -26,8 +26,8 @@ move_on(struct qp__ring_chunks *c, const struct qp__ring_plan *p)
     memmove(c->list, c->list + p->drops, c->count * sizeof(*c->list));
   }
   if (p->begins)
-    c->list[c->count++] = (struct qp__ring_chunk){ .n = p->chunk.next.number, .first = p->first };
-  c->list[c->count - 1].bytes = p->chunk.next.end;
+    c->list[c->count++] = (struct qp__ring_chunk){ .n = p->next.number, .first = p->first };
+  c->list[c->count - 1].bytes = p->next.end;
 }
 
 /* ---- loading ---- */
@@ -144,13 +144,23 @@ qp__ring_plan_new(struct qp__ring *r, size_t limit)
   return p;
 }
 
+/* Frees what only staging needs. */
+static void
+release_changes(struct qp__ring_plan *p)
+{
+  qp__buf_release(&p->lines);
+  qp__free(p->chunk);
+  qp__free(p->paths);
+  p->chunk = NULL;
+  p->paths = NULL;
+}
+
 void
 qp__ring_plan_free(struct qp__ring_plan *p)
 {
   if (!p)
     return;
-  qp__buf_release(&p->lines);
-  qp__free(p->paths);
+  release_changes(p);
   qp__free(p);
 }
 
@@ -178,14 +188,20 @@ qp__ring_plan(struct qp__ring_plan *p, uint64_t first, struct qp_err *err)
   struct qp__ring *r = p->ring;
   bool full = r->end.end >= r->chunk_bytes || r->end.lines >= r->chunk_lines;
   bool ok;
-  enum qp_rc rc = qp__chunk_plan(&r->log, &r->end, qp__buf_bytes(&p->lines), full ? 1 : UINT32_MAX,
-                                 NULL, &p->chunk, err);
+  enum qp_rc rc;
 
   QP_ASSERT(p->line_count && p->lines.len && p->lines.data[p->lines.len - 1] == '\n');
+  p->chunk = qp__alloc(sizeof(*p->chunk));
+  if (!p->chunk)
+    return qp__fail_nomem(err, "appending to a log");
+  rc = qp__chunk_plan(&r->log, &r->end, qp__buf_bytes(&p->lines), full ? 1 : UINT32_MAX, NULL,
+                      p->chunk, err);
   if (rc)
     return rc;
-  p->chunk.next.lines += p->line_count - 1;
-  p->begins = p->chunk.next.number != r->end.number;
+  p->next = p->chunk->next;
+  p->next.lines += p->line_count - 1;
+  p->offset = p->next.end - p->lines.len;
+  p->begins = p->next.number != r->end.number;
   p->first = first;
   qp__mutex_lock(r->lock);
   ok = reserve(&r->staged, r->staged.count + 1) && reserve(&r->shown, r->staged.count + 1);
@@ -196,16 +212,16 @@ qp__ring_plan(struct qp__ring_plan *p, uint64_t first, struct qp_err *err)
 size_t
 qp__ring_change_count(const struct qp__ring_plan *p)
 {
-  return p->chunk.count + p->drops;
+  return p->chunk->count + p->drops;
 }
 
 void
 qp__ring_changes(const struct qp__ring_plan *p, void *context, struct qp__driver_change *out)
 {
-  for (size_t i = 0; i < p->chunk.count; i++)
-    out[i] = p->chunk.changes[i];
+  for (size_t i = 0; i < p->chunk->count; i++)
+    out[i] = p->chunk->changes[i];
   for (size_t i = 0; i < p->drops; i++) {
-    struct qp__driver_change *ch = &out[p->chunk.count + i];
+    struct qp__driver_change *ch = &out[p->chunk->count + i];
 
     memset(ch, 0, sizeof(*ch));
     ch->kind = QP__CHANGE_FILE_DROP;
@@ -215,22 +231,17 @@ qp__ring_changes(const struct qp__ring_plan *p, void *context, struct qp__driver
     out[i].context = context;
 }
 
-uint64_t
-qp__ring_offset(const struct qp__ring_plan *p)
-{
-  return p->chunk.next.end - p->lines.len;
-}
-
 void
 qp__ring_advance(struct qp__ring_plan *p)
 {
   QP_ASSERT(p->ring->staged.count + p->begins - p->drops <= p->ring->staged.cap);
-  QP_ASSERT(p->lines.len && p->chunk.next.number);
-  QP_ASSERT(p->begins || p->chunk.next.end > p->ring->end.end);
+  QP_ASSERT(p->chunk && p->next.number);
+  QP_ASSERT(p->begins || p->next.end > p->ring->end.end);
   move_on(&p->ring->staged, p);
-  p->ring->end = p->chunk.next;
+  p->ring->end = p->next;
   QP_ASSERT(!p->begins || p->ring->staged.count <= p->ring->keep);
   QP_ASSERT(p->ring->staged.list[p->ring->staged.count - 1].n == p->ring->end.number);
+  release_changes(p);
 }
 
 void

@@ -50,16 +50,20 @@ void qp__ring_release(struct qp__ring *r);
 /* A copy of the shown state, released with qp__free(list). */
 enum qp_rc qp__ring_copy(struct qp__ring *r, struct qp__ring_chunks *out, struct qp_err *err);
 
-/* One append. */
+/* One append. Thousands can wait for one sync: what only staging needs is freed after it. */
 struct qp__ring_plan {
   struct qp__ring *ring;
+  /* until qp__ring_advance */
   struct qp__buf lines; /* each with its newline; filled by the caller */
   uint64_t line_count;
-  struct qp__chunk_plan chunk;
-  uint64_t first; /* of the chunk that is started */
-  bool begins;    /* it starts a chunk */
-  size_t drops;   /* number of chunks to drop */
-  char (*paths)[QP__CHUNK_PATH];
+  struct qp__chunk_plan *chunk;
+  char (*paths)[QP__CHUNK_PATH]; /* of the chunks to drop */
+  /* to the end */
+  struct qp__chunk_end next; /* the end of the log afterwards */
+  uint64_t offset;           /* of the lines in their chunk */
+  uint64_t first;            /* of the chunk that is started */
+  bool begins;               /* it starts a chunk */
+  size_t drops;              /* number of chunks to drop */
 };
 /* An empty plan for lines of up to `limit` bytes; NULL: out of memory. */
 struct qp__ring_plan *qp__ring_plan_new(struct qp__ring *r, size_t limit);
@@ -70,8 +74,6 @@ enum qp_rc qp__ring_plan(struct qp__ring_plan *p, uint64_t first, struct qp_err 
 /* The number of changes, and the changes. */
 size_t qp__ring_change_count(const struct qp__ring_plan *p);
 void qp__ring_changes(const struct qp__ring_plan *p, void *context, struct qp__driver_change *out);
-/* The offset of the lines in their chunk. */
-uint64_t qp__ring_offset(const struct qp__ring_plan *p);
 
 void qp__ring_advance(struct qp__ring_plan *p); /* after staging; cannot fail */
 void qp__ring_publish(struct qp__ring_plan *p); /* the caller holds *lock */
