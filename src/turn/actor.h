@@ -245,7 +245,8 @@ struct qp__actor {
 
   /* The work. */
   uint64_t number;        /* of the newest work; grows by one with each */
-  uint64_t delayed_model; /* the number of the model call that waits for the tools; 0: none */
+  uint64_t delayed_model; /* the number of the model call that waits for tools or models; 0: none */
+  uint64_t asked_models;  /* the number of the model call for which models were asked for */
   enum qp__answer_phase answer;
   struct qp__llm_call *call;
   const struct qp__model *model;

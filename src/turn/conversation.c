@@ -386,10 +386,12 @@ find_model(struct qp__conversation *c, const json_t *settings, struct qp_err *er
   rc = qp__llm_resolve(&e->providers, &e->models, model, &c->provider, &c->model_name, err);
   if (!rc)
     rc = qp__llm_params_init(&c->params, parameters, err);
-  if (!rc && !*c->model_name)
+  if (!rc && !*c->model_name) {
     rc = qp__known_first(&e->known, c->provider->name, &c->arena, &c->model_name, err);
-  else if (!rc && !(c->model_name = qp__arena_strdup(&c->arena, c->model_name)))
+    c->unnamed = rc == QP_NOTFOUND;
+  } else if (!rc && !(c->model_name = qp__arena_strdup(&c->arena, c->model_name))) {
     rc = qp__fail_nomem(err, what); /* it may point into the metadata */
+  }
   if (!rc)
     c->model = qp__models_get(&e->models, c->model_name);
   return rc;

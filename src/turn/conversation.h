@@ -27,6 +27,7 @@ struct qp__conversation {
   struct qp__buf system;
   const struct qp__llm_provider *provider;
   const char *model_name; /* as the provider calls it */
+  bool unnamed;           /* nobody names a model, and the provider has reported none */
   const struct qp__model *model;
   struct qp__llm_params params;
   struct qp__compact_settings settings;

@@ -195,8 +195,7 @@ qp__engine_flush_soon(struct qp_engine *e)
 bool
 qp__engine_awaits_tools(struct qp_engine *e)
 {
-  return (!e->tools_wait_over && qp__tools_starting(e->tools) > 0) ||
-         (e->discovering && qp__discover_is_needed(e));
+  return !e->tools_wait_over && qp__tools_starting(e->tools) > 0;
 }
 
 void

@@ -121,8 +121,7 @@ struct qp_engine {
 
 /* From any thread. Posts run in order. */
 void qp__engine_post(struct qp_engine *e, struct qp__post *post);
-/* Whether model calls must wait: MCP servers have not reported their tools yet, or the provider of
- * the default model has not reported its models. */
+/* Whether model calls must wait: MCP servers have not reported their tools yet. */
 bool qp__engine_awaits_tools(struct qp_engine *e);
 /* The set of tools has changed; `changed` of struct qp__tools_options. */
 void qp__engine_tools_changed(void *engine);

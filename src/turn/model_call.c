@@ -409,6 +409,20 @@ prepare(uv_work_t *work)
   qp__question_prepare((struct qp__question *)work);
 }
 
+/* Whether the call waits: nobody has named a model, and the provider is asked for its models. */
+static bool
+await_models(struct qp__actor *t, const struct qp__question *q)
+{
+  if (!q->conversation.unnamed || t->asked_models == t->number)
+    return false;
+  t->asked_models = t->number;
+  qp__discover(t->engine);
+  if (!t->engine->discovering)
+    return false;
+  t->delayed_model = t->number;
+  return true;
+}
+
 static void
 on_prepared(uv_work_t *work, int status)
 {
@@ -417,7 +431,7 @@ on_prepared(uv_work_t *work, int status)
   struct qp_err err = q->err;
 
   t->jobs--;
-  if (q->number == t->number && t->stage == QP__ACTOR_OPEN) {
+  if (q->number == t->number && t->stage == QP__ACTOR_OPEN && !await_models(t, q)) {
     if (status)
       (void)qp__fail(&err, QP_STOPPED, "reading the history was stopped");
     if (!err.rc && q->must_compact) {
@@ -476,8 +490,6 @@ void
 qp__actor_call_model(struct qp__actor *t)
 {
   t->number++;
-  if (qp__discover_is_needed(t->engine))
-    qp__discover(t->engine);
   if (qp__engine_awaits_tools(t->engine))
     t->delayed_model = t->number;
   else
@@ -489,6 +501,8 @@ qp__actor_call_delayed_model(struct qp__actor *t)
 {
   bool waits = t->delayed_model && t->delayed_model == t->number && t->stage == QP__ACTOR_OPEN;
 
+  if (waits && t->asked_models == t->number && t->engine->discovering)
+    return;
   t->delayed_model = 0;
   if (!waits)
     return;

@@ -12,6 +12,8 @@ const sse = (model, text) =>
     .map((chunk) => `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model, ...chunk })}\n\n`)
     .join('') + 'data: [DONE]\n\n';
 
+const silence = { asked: 0 }; // the route of a request that gets no answer
+
 // A server with these routes; every other one is 404. `asked` has what came to /v1/chat/completions.
 async function fake(t, routes, port = 0) {
   const asked = [];
@@ -26,6 +28,7 @@ async function fake(t, routes, port = 0) {
         return response.end(sse(body.model, `I am ${body.model}.`));
       }
       const route = routes[`${request.method} ${request.url}`];
+      if (route === silence) return route.asked++;
       const answer = typeof route === 'function' ? route(body) : route;
       response.writeHead(answer ? 200 : 404, { 'content-type': 'application/json' });
       return response.end(JSON.stringify(answer ?? { error: { message: 'not found' } }));
@@ -116,6 +119,17 @@ test('a server that starts later is asked when it is needed', async (t) => {
   assert.match(failed.state_detail.error.message, /provider 'openai' has not reported its models; name the model to use/);
   await fake(t, vllm, early.port);
   assert.equal((await chat.does('retry', {})).state, 'Idle');
+});
+
+test('a turn whose model is named does not ask the server for its models', async (t) => {
+  const far = await fake(t, { 'GET /v1/models': silence });
+  const server = await serveTurns(t, { env: far.env });
+  await until(() => silence.asked > 0); // at the start
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', { model_id: 'openai/mine' });
+  const chat = new Chat(server, id);
+  for (const text of ['one', 'two']) assert.equal((await chat.send(text)).state, 'Idle');
+  assert.deepEqual(far.asked.map((body) => body.model), ['mine', 'mine']);
+  assert.equal(silence.asked, 1);
 });
 
 test('models of a server on this machine are listed although the environment names a proxy', async (t) => {
