@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "model/message.h"
+#include "turn/discover.h"
 #include "turn/engine.h"
 
 struct qp__ask {
@@ -215,8 +216,11 @@ prepare(struct qp__ask *ask, const struct qp__ask_spec *spec, struct qp_err *err
 
   if (!rc)
     rc = qp__llm_params_init(&request->params, spec->parameters, err);
-  if (!rc && !*name)
+  if (!rc && !*name) {
     rc = qp__known_first(&e->known, ask->provider->name, &ask->arena, &name, err);
+    if (rc == QP_NOTFOUND)
+      qp__discover_later(e); /* for the next caller */
+  }
   if (rc)
     return rc;
   request->model = qp__arena_strdup(&ask->arena, name);

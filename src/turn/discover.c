@@ -223,6 +223,24 @@ qp__discover(struct qp_engine *e)
       start_probe(e, &e->providers.list[i]);
 }
 
+static void
+run_discover(struct qp_engine *e, struct qp__post *post)
+{
+  qp__discover(e);
+  qp__free(post);
+}
+
+void
+qp__discover_later(struct qp_engine *e)
+{
+  struct qp__post *post = qp__alloc0(1, sizeof(*post));
+
+  if (!post)
+    return;
+  post->run = run_discover;
+  qp__engine_post(e, post);
+}
+
 void
 qp__discover_if_old(struct qp_engine *e)
 {

@@ -9,6 +9,8 @@
 
 /* Asks all such providers, unless a probe is running. Without memory nothing is asked. */
 void qp__discover(struct qp_engine *e);
+/* The same from any thread, later. */
+void qp__discover_later(struct qp_engine *e);
 /* The same when they were asked more than a minute ago, or when it is needed. */
 void qp__discover_if_old(struct qp_engine *e);
 /* Whether the default provider names no model and has reported none. */

@@ -121,6 +121,22 @@ test('a server that starts later is asked when it is needed', async (t) => {
   assert.equal((await chat.does('retry', {})).state, 'Idle');
 });
 
+test('a question without a context has the server asked for its models, for the next one', async (t) => {
+  const early = await fake(t, {});
+  await new Promise((resolve) => early.server.close(resolve));
+  const server = await serveTurns(t, { env: early.env });
+  const body = JSON.stringify({ model: '', messages: [{ role: 'user', content: 'hello?' }] });
+  const ask = async () => {
+    const answer = await fetch(`${server.url}/openai/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    return { status: answer.status, body: await answer.json() };
+  };
+  const refused = await ask();
+  assert.equal(refused.status, 404, JSON.stringify(refused.body));
+  assert.match(refused.body.error.message, /has not reported its models/);
+  await fake(t, vllm, early.port);
+  await until(async () => (await ask()).status === 200);
+});
+
 test('a turn whose model is named does not ask the server for its models', async (t) => {
   const far = await fake(t, { 'GET /v1/models': silence });
   const server = await serveTurns(t, { env: far.env });
