@@ -225,7 +225,8 @@ log_models(struct qp_engine *e)
   for (size_t i = 0; i < e->providers.count; i++)
     (void)qp__buf_addf(&names, "%s%s", i ? ", " : "", e->providers.list[i].name);
   if (!qp__buf_add_char(&names, '\0'))
-    qp__log(&e->log, QP_LOG_INFO, "turn", "providers: %s; default model: %s", names.data, e->model);
+    qp__log(&e->log, QP_LOG_INFO, "turn", "providers: %s; default model: %s%s", names.data,
+            e->model, e->unnamed ? " (the first one that this server reports)" : "");
   qp__buf_release(&names);
 }
 
