@@ -1,6 +1,7 @@
 /* known.c - see known.h. */
 #include "llm/known.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,6 +25,9 @@ qp__known_release(struct qp__known *k)
     qp__free(k->list[i].id);
   }
   qp__free(k->list);
+  for (size_t i = 0; i < k->trouble_count; i++)
+    qp__free(k->troubles[i].provider);
+  qp__free(k->troubles);
   (void)pthread_mutex_destroy(&k->lock);
 }
 
@@ -120,20 +124,59 @@ qp__known_is_blind(struct qp__known *k, const char *provider, const char *id)
   return blind;
 }
 
+static struct qp__known_trouble *
+find_trouble(struct qp__known *k, const char *provider)
+{
+  for (size_t i = 0; i < k->trouble_count; i++)
+    if (strcmp(k->troubles[i].provider, provider) == 0)
+      return &k->troubles[i];
+  return NULL;
+}
+
+void
+qp__known_set_trouble(struct qp__known *k, const char *provider, const char *why)
+{
+  struct qp__known_trouble made = { .why = "" };
+  struct qp__known_trouble *row;
+
+  (void)pthread_mutex_lock(&k->lock);
+  row = find_trouble(k, provider);
+  if (!row && *why) {
+    made.provider = qp__strdup(provider);
+    if (made.provider && qp__vec_push(k->troubles, k->trouble_count, k->trouble_cap, made))
+      row = &k->troubles[k->trouble_count - 1];
+    else
+      qp__free(made.provider);
+  }
+  if (row)
+    (void)snprintf(row->why, sizeof(row->why), "%s", why);
+  (void)pthread_mutex_unlock(&k->lock);
+}
+
 enum qp_rc
 qp__known_first(struct qp__known *k, const char *provider, struct qp__arena *arena,
                 const char **out, struct qp_err *err)
 {
+  const struct qp__known_trouble *trouble;
+  char why[sizeof(trouble->why)] = "";
   const char *id = NULL;
   bool found = false;
 
   (void)pthread_mutex_lock(&k->lock);
+  trouble = find_trouble(k, provider);
+  if (trouble)
+    memcpy(why, trouble->why, sizeof(why));
   for (size_t i = 0; i < k->count && !found; i++)
     if (k->list[i].listed && strcmp(k->list[i].provider, provider) == 0) {
       found = true;
       id = qp__arena_strdup(arena, k->list[i].id);
     }
   (void)pthread_mutex_unlock(&k->lock);
+  if (!found && *why)
+    return qp__fail(err, QP_NOTFOUND,
+                    "provider '%s' has not reported its models: %s; check its URL, or name the "
+                    "model to use",
+                    provider, why);
   if (!found)
     return qp__fail(err, QP_NOTFOUND,
                     "provider '%s' has not reported its models; name the model to use", provider);

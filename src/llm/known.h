@@ -18,6 +18,12 @@ struct qp__known_model {
   bool refused;   /* it has refused images */
 };
 
+/* Why a server has not reported its models. */
+struct qp__known_trouble {
+  char *provider;
+  char why[160]; /* empty: it has */
+};
+
 /* What a server reports about a model and images. */
 enum qp__sight { QP__SIGHT_UNKNOWN, QP__SIGHT_IMAGES, QP__SIGHT_NONE };
 
@@ -25,6 +31,8 @@ struct qp__known {
   pthread_mutex_t lock;
   struct qp__known_model *list;
   size_t count, cap;
+  struct qp__known_trouble *troubles; /* a row for each server that was asked */
+  size_t trouble_count, trouble_cap;
 };
 
 void qp__known_init(struct qp__known *k);
@@ -45,6 +53,10 @@ bool qp__known_is_blind(struct qp__known *k, const char *provider, const char *i
 
 /* The window that the server reported for a model; 0: not known. */
 int64_t qp__known_window(struct qp__known *k, const char *provider, const char *id);
+
+/* Notes why the server has not reported its models, for the message of qp__known_first; "": it has.
+ * Without memory nothing is noted. */
+void qp__known_set_trouble(struct qp__known *k, const char *provider, const char *why);
 
 /* The first model that the server has, in the arena. QP_NOTFOUND: no model is known. */
 enum qp_rc qp__known_first(struct qp__known *k, const char *provider, struct qp__arena *arena,

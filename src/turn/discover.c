@@ -119,18 +119,35 @@ on_data(void *arg, struct qp_bytes data)
   return qp__buf_add(&p->body, data.data, data.len) ? QP__NET_STOP : QP__NET_MORE;
 }
 
+/* After the first step: why there is no list of models. */
+static void
+note_trouble(struct qp__probe *p, const char *why)
+{
+  char text[160] = "";
+
+  if (why)
+    (void)snprintf(text, sizeof(text), "%s", why);
+  else if (p->status != 200)
+    (void)snprintf(text, sizeof(text), "its server answered HTTP status %d", p->status);
+  else if (!json_array_size(p->list.ids))
+    (void)snprintf(text, sizeof(text), "its server listed no model");
+  qp__known_set_trouble(&p->engine->known, p->provider->name, text);
+}
+
 static void
 on_end(void *arg, enum qp__net_outcome outcome, const char *why)
 {
   struct qp__probe *p = arg;
+  bool first = p->list.step == QP__MODELLIST_LIST;
   json_t *root = NULL;
 
-  (void)why;
   p->request = NULL;
   if (outcome == QP__NET_DONE && p->status == 200 && !p->body.rc)
     (void)qp__json_parse_outside("a list of models", qp__buf_bytes(&p->body), &root, NULL);
   qp__modellist_read(&p->list, root);
   json_decref(root);
+  if (first)
+    note_trouble(p, why);
   if (p->list.step == QP__MODELLIST_END || !ask(p))
     end_probe(p);
 }

@@ -116,7 +116,7 @@ test('a server that starts later is asked when it is needed', async (t) => {
   const chat = new Chat(server, id);
   const failed = await chat.send('hello?');
   assert.equal(failed.state, 'Failed');
-  assert.match(failed.state_detail.error.message, /provider 'openai' has not reported its models; name the model to use/);
+  assert.match(failed.state_detail.error.message, /provider 'openai' has not reported its models: Failed to connect to 127\.0\.0\.1 .*; check its URL, or name the model to use/);
   await fake(t, vllm, early.port);
   assert.equal((await chat.does('retry', {})).state, 'Idle');
 });
