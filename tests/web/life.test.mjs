@@ -176,6 +176,48 @@ test('ten tabs at once work, with few streams', async (t) => {
   await until(async () => (await streams()).length <= 3, () => 'at most three streams');
 });
 
+test('a conversation whose scripts come late is opened once', async (t) => {
+  const server = await serveTurns(t);
+  const profile = await openProfile(t, server);
+  await profile.context.route('**/*.js', async (route) => {
+    await new Promise((done) => setTimeout(done, 400)); // beyond the patience of the page
+    await route.continue();
+  });
+  for (let n = 0; n < 3; n++) {
+    const { id } = await Chat.create(server, { title: `Late ${n}` });
+    const page = await profile.context.newPage();
+    let opened = 0;
+    page.on('request', (request) => (opened += request.url().endsWith(`${id}?messages=none`)));
+    await page.goto(`${server.url}/#/c/${id}`);
+    await page.waitForSelector('.chat #composer');
+    await page.waitForFunction(async (name) => (await navigator.locks.query()).held.some((lock) => lock.name === name), `quipu:stream:${id}`);
+    assert.deepEqual(await page.evaluate(async () => (await navigator.locks.query()).pending), []);
+    assert.equal(opened, 1);
+    await page.close();
+  }
+});
+
+test('two tabs of a conversation that has no stream both follow it', async (t) => {
+  const server = await serveTurns(t, { steps: [{ match: '*', play: [{ text: 'Answer for both.' }] }] });
+  const profile = await openProfile(t, server);
+  const status = (page, wanted) => page.waitForSelector(`.chat[data-status="${wanted}"]`);
+  for (let n = 0; n < 3; n++) {
+    const page = await openPage(profile, `#/c/${(await Chat.create(server, { title: `Slot ${n}` })).id}`);
+    await page.waitForFunction(async (slot) => (await navigator.locks.query()).held.some((lock) => lock.name === slot), `quipu:slot:${n}`);
+  }
+  const { id } = await Chat.create(server, { title: 'Twice' });
+  const first = await openPage(profile, `#/c/${id}`);
+  await status(first, 'polling');
+  const second = await openPage(profile, `#/c/${id}`);
+  await status(second, 'polling');
+  await send(first, 'Hello');
+  for (const page of [first, second]) {
+    await see(page, 'Answer for both.');
+    await page.waitForFunction(() => !document.querySelector('.message.sending'));
+    assert.equal(await page.locator('.message.user').count(), 1);
+  }
+});
+
 test('a key is asked for, kept for the session only, and never part of an address', async (t) => {
   const server = await serveTurns(t);
   const { ok } = await import('../e2e/helper.mjs');

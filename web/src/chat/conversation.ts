@@ -52,7 +52,8 @@ export class Conversation {
   readonly state = computed(() => this.turn.value.state);
   readonly tools = computed(() => this.turn.value.tools);
   readonly busy = computed(() => isBusy(this.turn.value.state));
-  readonly sending = signal<{ key: string; parts: Part[] } | null>(null);
+  // `seq`: when the server has it, the newest event of then.
+  readonly sending = signal<{ key: string; parts: Part[]; seq?: number } | null>(null);
   readonly finished = signal<Finished[]>([]);
 
   private readonly messages = new Map<number, Message>();
@@ -147,7 +148,8 @@ export class Conversation {
       const ids = new Set(state.messages.map((message) => message.id));
       if (this.finished.value.some((one) => ids.has(one.id))) this.finished.value = this.finished.value.filter((one) => !ids.has(one.id));
       const sent = this.sending.value;
-      if (sent && state.messages.some((message) => this.keys.get(message.id) === sent.key)) this.sending.value = null;
+      const isStored = (sent?.seq !== undefined && state.last_event_id >= sent.seq) || state.messages.some((message) => this.keys.get(message.id) === sent?.key);
+      if (sent && isStored) this.sending.value = null;
       this.total.value = state.total;
       const previews = new Map((state.state_detail?.pending ?? []).map((call) => [call.id, call.preview]));
       this.pending.value = state.pending_tool_calls.map((call) => {
@@ -372,8 +374,12 @@ export class Conversation {
         await this.loadQueue();
       });
     }
-    this.sending.value = { key: `send-${Date.now()}`, parts };
-    const ok = await this.attempt(() => act(this.id, 'send_message', { content: text }));
+    const key = `send-${Date.now()}`;
+    this.sending.value = { key, parts };
+    const ok = await this.attempt(async () => {
+      const { last_event_id: seq } = await act<State>(this.id, 'send_message', { content: text });
+      if (this.sending.value?.key === key) this.sending.value = { key, parts, seq };
+    });
     if (!ok) this.sending.value = null;
     else void this.refresh();
     return ok;
@@ -433,16 +439,20 @@ export class Conversation {
   }
 }
 
-// The conversation of the first address is opened before the page is drawn for the first time.
-let prepared: Conversation | null = null;
+// The conversation of the first address is opened before the page is drawn for the first time, unless that
+// takes long: null when a view has taken one, which is the only one that is closed again.
+let prepared: Conversation | null | undefined;
 
-export function prepareConversation(id: string): Promise<void> {
+export async function prepareConversation(id: string): Promise<void> {
+  if (prepared === null) return;
   prepared = new Conversation(id);
-  return prepared.open();
+  await prepared.open();
 }
 
 export function takeConversation(id: string): Conversation {
-  const chat = prepared?.id === id ? prepared : new Conversation(id);
+  const ready = prepared;
   prepared = null;
-  return chat;
+  if (ready?.id === id) return ready;
+  ready?.close();
+  return new Conversation(id);
 }

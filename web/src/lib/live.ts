@@ -4,7 +4,8 @@
 // - The streams of a context are one: the tab that holds the Web Lock "quipu:stream:ID" follows the
 //   events and passes them on by BroadcastChannel; when it closes, the next tab gets the lock.
 // - At most `slots` contexts are streamed at once over all tabs; the others are polled (GET state
-//   answers 304 without a body), and their tabs try for a slot again.
+//   answers 304 without a body), and the tab with the lock tries for a slot again. The other tabs of such a
+//   context poll when it does.
 // - A tab that joins asks the holder for the events since its own number.
 
 import { authHeaders } from './api';
@@ -64,7 +65,10 @@ export class Live {
     } else if (!this.holds) {
       if (note.kind === 'event') this.take(note.event);
       else if (note.kind === 'have') for (const event of note.events) this.take(event);
-      else this.options.onStatus(note.status === 'open' ? 'shared' : note.status, note.failures);
+      else {
+        this.options.onStatus(note.status === 'open' ? 'shared' : note.status, note.failures);
+        if (note.status === 'polling') void this.options.poll().catch(() => undefined);
+      }
       if (!this.isShared && note.kind !== 'status') {
         this.isShared = true;
         this.options.onStatus('shared', 0);
@@ -104,6 +108,7 @@ export class Live {
       }
       if (signal.aborted) return;
       this.options.onStatus('polling', 0);
+      this.tell({ kind: 'status', status: 'polling', failures: 0 });
       await this.options.poll().catch(() => undefined);
       await new Promise((resolve) => setTimeout(resolve, pollEvery));
     }
