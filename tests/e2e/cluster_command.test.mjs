@@ -85,7 +85,7 @@ test('the command of docs/postgres.md: the tour, a turn, and a server that is ki
     const left = await chat.state();
     assert.equal(left.state_detail.error.kind, 'interrupted');
     // The text of all events begins with what is stored: the end of a stream is written a moment later than told.
-    const [asked, answered] = script(left);
+    const [asked, answered = ''] = script(left); // perhaps nothing is stored yet
     assert.equal(asked, 'user: count');
     assert.ok(said(events).startsWith(answered.replace('assistant!: ', '')), answered);
     const after = await chat.send('Who are you?');
