@@ -439,8 +439,8 @@ export class Conversation {
   }
 }
 
-// The conversation of the first address is opened before the page is drawn for the first time, unless that
-// takes long: null when a view has taken one, which is the only one that is closed again.
+// The conversation of the first address is opened before the page is drawn for the first time. Null: a view
+// has taken one already, because the scripts came late; a second one would never be closed.
 let prepared: Conversation | null | undefined;
 
 export async function prepareConversation(id: string): Promise<void> {
