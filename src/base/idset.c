@@ -7,8 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/vec.h"
 
-#define FIRST 64 /* slots at first; a power of two */
+#define FIRST 64 /* cells at first; a power of two */
 
 /* 16 random bytes that the system gives to each process when it starts. */
 static const unsigned char *
@@ -21,33 +22,34 @@ process_key(void)
   return random ? random : none;
 }
 
-/* The slot of the id, or the free slot where it belongs. */
+/* The cell of the id, or the free cell where it belongs. */
 static size_t
-find_slot(const struct qp_uuid *table, size_t cap, const struct qp_uuid *id)
+find_cell(const struct qp__idset *set, const struct qp_uuid *id)
 {
+  size_t mask = set->cell_count - 1;
   uint64_t h;
   size_t at;
 
   (void)crypto_shorthash((unsigned char *)&h, id->b, sizeof(id->b), process_key());
-  for (at = (size_t)h & (cap - 1); !qp_uuid_is_none(&table[at]) && !qp_uuid_equal(&table[at], id);)
-    at = (at + 1) & (cap - 1);
+  for (at = (size_t)h & mask; set->cells[at]; at = (at + 1) & mask)
+    if (qp_uuid_equal(&set->ids[set->cells[at] - 1], id))
+      break;
   return at;
 }
 
 static bool
 grow(struct qp__idset *set)
 {
-  size_t cap = set->cap ? set->cap * 2 : FIRST;
-  struct qp_uuid *table = qp__alloc0(cap, sizeof(*table));
+  struct qp__idset larger = *set;
 
-  if (!table)
+  larger.cell_count = set->cell_count ? set->cell_count * 2 : FIRST;
+  larger.cells = qp__alloc0(larger.cell_count, sizeof(*larger.cells));
+  if (!larger.cells)
     return false;
-  for (size_t i = 0; i < set->cap; i++)
-    if (!qp_uuid_is_none(&set->table[i]))
-      table[find_slot(table, cap, &set->table[i])] = set->table[i];
-  qp__free(set->table);
-  set->table = table;
-  set->cap = cap;
+  for (size_t i = 0; i < set->count; i++)
+    larger.cells[find_cell(&larger, &set->ids[i])] = (uint32_t)i + 1;
+  qp__free(set->cells);
+  *set = larger;
   return true;
 }
 
@@ -56,24 +58,34 @@ qp__idset_add(struct qp__idset *set, const struct qp_uuid *id)
 {
   size_t at;
 
-  if (set->count * 2 >= set->cap && !grow(set))
+  if (!qp__vec_reserve(set->ids, set->count, set->cap, 1) || set->count == QP__NO_MEMBER ||
+      (set->count * 2 >= set->cell_count && !grow(set)))
     return false;
-  at = find_slot(set->table, set->cap, id);
-  set->count += qp_uuid_is_none(&set->table[at]);
-  set->table[at] = *id;
+  at = find_cell(set, id);
+  if (!set->cells[at]) {
+    set->ids[set->count++] = *id;
+    set->cells[at] = (uint32_t)set->count;
+  }
   return true;
+}
+
+uint32_t
+qp__idset_find(const struct qp__idset *set, const struct qp_uuid *id)
+{
+  return set->count ? set->cells[find_cell(set, id)] - 1 : QP__NO_MEMBER;
 }
 
 bool
 qp__idset_has(const struct qp__idset *set, const struct qp_uuid *id)
 {
-  return set->count && !qp_uuid_is_none(&set->table[find_slot(set->table, set->cap, id)]);
+  return qp__idset_find(set, id) != QP__NO_MEMBER;
 }
 
 void
 qp__idset_release(struct qp__idset *set)
 {
-  qp__free(set->table);
+  qp__free(set->ids);
+  qp__free(set->cells);
   memset(set, 0, sizeof(*set));
 }
 
@@ -90,14 +102,13 @@ qp__idset_text(const char *text, size_t n)
 void
 qp__idset_invariants(const struct qp__idset *set)
 {
-  size_t count = 0;
+  size_t used = 0;
 
-  QP_ASSERT((set->cap & (set->cap - 1)) == 0 && set->count <= set->cap / 2);
-  for (size_t i = 0; i < set->cap; i++) {
-    if (qp_uuid_is_none(&set->table[i]))
-      continue;
-    QP_ASSERT(find_slot(set->table, set->cap, &set->table[i]) == i);
-    count++;
-  }
-  QP_ASSERT(count == set->count);
+  QP_ASSERT((set->cell_count & (set->cell_count - 1)) == 0);
+  QP_ASSERT(set->count <= set->cap && set->count <= set->cell_count / 2);
+  for (size_t i = 0; i < set->count; i++)
+    QP_ASSERT(set->cells[find_cell(set, &set->ids[i])] == i + 1);
+  for (size_t i = 0; i < set->cell_count; i++)
+    used += set->cells[i] != 0;
+  QP_ASSERT(used == set->count);
 }

@@ -1,6 +1,9 @@
 /* idset.h - a set of ids: a hash table. All zero is an empty set.
  *
- * Ids may come from outside, so the slot of an id depends on a random key of the process: ids
+ * Members are numbered in the order in which they were added, so a set is also a map: the caller
+ * keeps an array of what belongs to each number.
+ *
+ * Ids may come from outside, so the place of an id depends on a random key of the process: ids
  * cannot be chosen so that they all collide. */
 #ifndef QP_BASE_IDSET_H
 #define QP_BASE_IDSET_H
@@ -10,16 +13,22 @@
 
 #include "quipu.h"
 
+#define QP__NO_MEMBER UINT32_MAX
+
 struct qp__idset {
-  struct qp_uuid *table; /* the zero id is a free slot; it cannot be a member */
+  struct qp_uuid *ids; /* by number */
   size_t count, cap;
+  uint32_t *cells; /* number + 1, or 0 */
+  size_t cell_count;
 };
 
 /* False: out of memory; the set is as it was. `count` grows if the id is new. */
 bool qp__idset_add(struct qp__idset *set, const struct qp_uuid *id);
+/* The number of the id, or QP__NO_MEMBER. */
+uint32_t qp__idset_find(const struct qp__idset *set, const struct qp_uuid *id);
 bool qp__idset_has(const struct qp__idset *set, const struct qp_uuid *id);
 void qp__idset_release(struct qp__idset *set);
-/* Asserts that each id is found in its slot, and that `count` is correct. */
+/* Asserts that each id is found by its number, and that nothing else is in the table. */
 void qp__idset_invariants(const struct qp__idset *set);
 
 /* An id that represents a text in a set: a hash of 16 bytes, different in each process. */

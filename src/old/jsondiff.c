@@ -105,24 +105,19 @@ static bool
 add_change(void *arg, const struct qp__diff_step *at, json_t *as, json_t *was)
 {
   struct making *m = arg;
-  json_t *change = json_object();
   json_t *path = json_array();
-  int bad = !at || !change || !path;
+  json_t *change = NULL;
+  int bad = !at;
 
   for (; at && !bad; at = at->up)
     bad = json_array_insert_new(
         path, 0, at->key ? json_string_nocheck(at->key) : json_integer((json_int_t)at->index));
-  bad = bad || json_object_set(change, "at", path);
-  if (!bad && m->guarded && as)
-    bad = json_object_set(change, "as", as);
-  if (!bad && was)
-    bad = json_object_set(change, "was", was);
-  if (!bad && !m->changes)
+  if (!bad)
+    change = json_pack("{s:O,s:O*,s:O*}", "at", path, "as", m->guarded ? as : NULL, "was", was);
+  if (!m->changes)
     m->changes = json_array();
-  bad = bad || json_array_append(m->changes, change);
   json_decref(path);
-  json_decref(change);
-  return !bad;
+  return json_array_append_new(m->changes, change) == 0;
 }
 
 int

@@ -69,16 +69,15 @@ qp__legacy_close(struct qp__legacy_source *l)
   for (size_t i = 0; i < blocks; i++)
     qp__free(l->blocks[i]);
   qp__free(l->blocks);
-  qp__free(l->table.cells);
+  qp__idset_release(&l->pool_ids);
   qp__free(l->odd_keys.list);
   for (size_t i = 0; i < l->list_count; i++)
     qp__legacy_list_release(&l->lists[i]);
   qp__free(l->lists);
   qp__free(l->by_name);
   qp__free(l->items);
-  qp__free(l->copies.ids);
+  qp__idset_release(&l->copies.ids);
   qp__free(l->copies.items);
-  qp__free(l->copies.table.cells);
   qp__free(l->heads);
   qp__free(l->prompts);
   for (size_t i = 0; i < l->note_count; i++)
@@ -303,7 +302,7 @@ qp__legacy_new_id(const struct qp__legacy_source *l, uint32_t item)
 {
   uint32_t copy = l->items[item].copy;
 
-  return copy == QP__LEGACY_NONE ? qp__legacy_source_id(l, item) : l->copies.ids[copy];
+  return copy == QP__LEGACY_NONE ? qp__legacy_source_id(l, item) : l->copies.ids.ids[copy];
 }
 
 size_t

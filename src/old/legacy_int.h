@@ -8,15 +8,16 @@
 
 #include <jansson.h>
 
+#include "base/idset.h"
 #include "base/uuid.h"
 #include "old/jsonscan.h"
 #include "old/legacy.h"
 
-#define QP__LEGACY_NONE UINT32_MAX /* no entry, no item */
-#define QP__LEGACY_FIELD "legacy"  /* the field for what the new form cannot express */
-#define QP__LEGACY_NOTES 100       /* maximum number of notes */
-#define QP__LEGACY_BLOCK 4096      /* entries per block */
-#define QP__LEGACY_WHAT 256        /* size of the beginning of an error message */
+#define QP__LEGACY_NONE QP__NO_MEMBER /* no entry, no item */
+#define QP__LEGACY_FIELD "legacy"     /* the field for what the new form cannot express */
+#define QP__LEGACY_NOTES 100          /* maximum number of notes */
+#define QP__LEGACY_BLOCK 4096         /* entries per block */
+#define QP__LEGACY_WHAT 256           /* size of the beginning of an error message */
 #define QP__LEGACY_CONTEXT_MAX QP__META_MAX
 #define QP__LEGACY_NODE_MAX ((size_t)64 << 20) /* bytes of a message as written in the source */
 
@@ -79,18 +80,11 @@ struct qp__legacy_list {
 
 /* Used while opening: ids to numbers, hashed with a random key, so that no choice of ids can make
  * it slow. */
-struct qp__legacy_table {
-  uint32_t *cells; /* number + 1, or 0 */
-  uint32_t mask;
-  uint8_t key[16];
-};
-
 struct qp__legacy_copies {
-  struct qp_uuid *ids;
-  uint32_t *items; /* which one has that id */
+  struct qp__idset ids;
+  uint32_t *items; /* which one has that id, by its number in `ids` */
   size_t count;
   size_t cap;
-  struct qp__legacy_table table;
 };
 
 struct qp__legacy_source {
@@ -108,7 +102,7 @@ struct qp__legacy_source {
   struct qp__legacy_entry **blocks;
   size_t block_cap;
   uint32_t entry_count;
-  struct qp__legacy_table table;
+  struct qp__idset pool_ids; /* the number of an id is that of its entry */
   struct qp__legacy_odds odd_keys;
 
   struct qp__legacy_list *lists; /* in the order in which they become items */

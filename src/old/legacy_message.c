@@ -113,8 +113,6 @@ null_field(const json_t *part)
 static int
 add_part(json_t *list, json_t *part)
 {
-  json_t *wrapped;
-
   if (is_sound_part(part)) {
     const char *null_key = is_old_part(part) || is_type(part, "thinking") ? null_field(part) : NULL;
 
@@ -125,13 +123,8 @@ add_part(json_t *list, json_t *part)
       (void)json_object_del(part, null_key);
     return json_array_append_new(list, part);
   }
-  wrapped = json_object();
-  if (qp__json_set_str(wrapped, "type", QP__LEGACY_FIELD) ||
-      json_object_set(wrapped, "value", part)) {
-    json_decref(wrapped);
-    return -1;
-  }
-  return json_array_append_new(list, wrapped);
+  return json_array_append_new(list,
+                               json_pack("{s:s,s:O}", "type", QP__LEGACY_FIELD, "value", part));
 }
 
 static json_t *
@@ -151,10 +144,8 @@ old_parts(const json_t *content)
   for (size_t i = 0; i < json_array_size(content); i++) {
     json_t *part = json_array_get(content, i);
 
-    if (is_old_part(part) && json_array_append(list, part)) {
-      json_decref(list);
-      return NULL;
-    }
+    if (is_old_part(part))
+      list = qp__json_push(list, json_incref(part));
   }
   return list;
 }
@@ -184,13 +175,8 @@ content_forth(const json_t *message)
 
   if (is_whole_content(whole, content))
     content = whole;
-  if (json_is_string(content)) {
-    json_t *part = json_object();
-
-    bad = bad || qp__json_set_str(part, "type", "text") || json_object_set(part, "text", content) ||
-          json_array_append(list, part);
-    json_decref(part);
-  }
+  if (json_is_string(content))
+    bad = json_array_append_new(list, json_pack("{s:s,s:O}", "type", "text", "text", content));
   for (size_t i = 0; i < json_array_size(content) && !bad; i++)
     bad = add_part(list, json_array_get(content, i));
   return qp__json_built(list, bad);
@@ -209,10 +195,7 @@ content_back(const json_t *content, const json_t *metadata)
     json_t *part = json_array_get(content, i);
     json_t *value = is_type(part, QP__LEGACY_FIELD) ? json_object_get(part, "value") : part;
 
-    if (json_array_append(list, value ? value : part)) {
-      json_decref(list);
-      return NULL;
-    }
+    list = qp__json_push(list, json_incref(value ? value : part));
   }
   return list;
 }
@@ -468,9 +451,8 @@ add_differences(const struct qp__place *at, json_t *node, const struct qp__legac
 
   if (rc)
     return rc;
-  if (qp__diff_make(guess, node, false, &changes))
-    rc = qp__fail_nomem(err, at->what);
-  if (!rc && changes && json_object_set(legacy, "differs", changes))
+  if (qp__diff_make(guess, node, false, &changes) ||
+      (changes && json_object_set(legacy, "differs", changes)))
     rc = qp__fail_nomem(err, at->what);
   if (!rc && changes)
     rc = qp__value_check_depth(at->what, legacy, LEGACY_ABOVE, err);
@@ -485,31 +467,24 @@ qp__legacy_forth(const char *what, json_t *node, const struct qp__legacy_origin 
 {
   struct qp__place at = { what, "message." };
   json_t *message = json_object_get(node, "message");
-  json_t *legacy = NULL;
-  json_t *m = NULL;
-  enum qp_rc rc;
+  json_t *legacy;
+  json_t *m;
+  enum qp_rc rc = QP_OK;
 
   if (!json_is_object(message))
     return qp__fail(err, QP_INVALID, "%s: \"message\" must be an object", what);
   m = json_object();
   legacy = make_legacy(message, origin);
-  if (!m || !legacy) {
+  if (!m || !legacy)
     rc = qp__fail_nomem(err, what);
-    goto out;
-  }
-  rc = fields_forth(&at, message, origin, m, err);
-  if (rc)
-    goto out;
-  if (json_object_set(m, QP__LEGACY_FIELD, legacy)) {
+  if (!rc)
+    rc = fields_forth(&at, message, origin, m, err);
+  if (!rc && json_object_set(m, QP__LEGACY_FIELD, legacy))
     rc = qp__fail_nomem(err, what);
-    goto out;
-  }
-  rc = add_differences(&at, node, origin, m, legacy, err);
-  if (rc)
-    goto out;
-  *out = m;
-  m = NULL;
-out:
+  if (!rc)
+    rc = add_differences(&at, node, origin, m, legacy, err);
+  if (!rc)
+    *out = json_incref(m);
   json_decref(legacy);
   json_decref(m);
   return rc;

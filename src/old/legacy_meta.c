@@ -219,8 +219,8 @@ read_prompt(struct qp__legacy_source *l, struct qp__branch_def *b, const json_t 
   json_t *prompt = json_object_get(branch, "system_prompt");
   json_t *id = json_object_get(prompt, "id");
   json_t *content = json_object_get(prompt, "content");
-  json_t *others = NULL;
-  json_t *was = NULL;
+  json_t *others;
+  json_t *was;
   char new_id[QP__PROMPT_ID_MAX + 1];
   char hash[33];
   enum qp_rc rc = QP_OK;
@@ -232,10 +232,9 @@ read_prompt(struct qp__legacy_source *l, struct qp__branch_def *b, const json_t 
                             b->name);
   allowed_prompt_id(json_string_value(id), new_id);
   qp__legacy_prompt_hash(json_string_value(content), hash);
-  was = json_object();
+  was = json_pack("{s:O,s:s}", "id", id, "hash", hash);
   others = json_object();
-  if (json_object_set(was, "id", id) || qp__json_set_str(was, "hash", hash) || !others ||
-      qp__legacy_add_others(others, prompt, known, NULL) ||
+  if (!was || !others || qp__legacy_add_others(others, prompt, known, NULL) ||
       (json_object_size(others) && json_object_set(was, "others", others)) ||
       json_object_set(legacy, "prompt", was) || !qp__str_replace(&b->system_prompt_id, new_id))
     rc = qp__fail_nomem(err, l->what);
@@ -385,21 +384,15 @@ add_branch(struct qp__legacy_source *l, const struct qp__legacy_list *list, stru
 static enum qp_rc
 make_main(struct qp__legacy_source *l, struct qp_err *err)
 {
-  json_t *legacy = json_object();
-  json_t *extra = json_object();
   enum qp_rc rc = qp__meta_branch_add(l->meta, QP__BRANCH_MAIN, l->meta->created_at, NULL, err);
 
-  if (!rc && (json_object_set_new(legacy, "made", json_true()) ||
-              json_object_set(extra, QP__LEGACY_FIELD, legacy)))
-    rc = qp__fail_nomem(err, l->what);
-  if (!rc) {
-    l->meta->branches[0].extra = json_incref(extra);
-    l->heads[0].branch = QP__BRANCH_MAIN;
-    rc = qp__legacy_notef(l, err, "it has no branches: got an empty branch '" QP__BRANCH_MAIN "'");
-  }
-  json_decref(legacy);
-  json_decref(extra);
-  return rc;
+  if (rc)
+    return rc;
+  l->meta->branches[0].extra = json_pack("{s:{s:b}}", QP__LEGACY_FIELD, "made", 1);
+  if (!l->meta->branches[0].extra)
+    return qp__fail_nomem(err, l->what);
+  l->heads[0].branch = QP__BRANCH_MAIN;
+  return qp__legacy_notef(l, err, "it has no branches: got an empty branch '" QP__BRANCH_MAIN "'");
 }
 
 static enum qp_rc
@@ -541,26 +534,14 @@ static int
 add_prompt_change(const struct qp__legacy_source *l, json_t *legacy)
 {
   json_t *id = json_object_get(l->meta->config, "system_prompt_id");
-  json_t *changes = json_object_get(legacy, "differs");
   json_t *change;
-  json_t *path;
-  int bad = 0;
 
   if (!json_is_string(id))
     return 0;
-  path = json_array();
-  change = json_object();
-  if (!changes) {
-    changes = json_array();
-    bad = json_object_set_new(legacy, "differs", changes);
-  }
-  bad = bad || json_array_append_new(path, json_string("config")) ||
-        json_array_append_new(path, json_string("system_prompt_id")) ||
-        json_object_set(change, "at", path) || json_object_set(change, "was", id) ||
-        json_array_append(changes, change);
-  json_decref(path);
-  json_decref(change);
-  return bad;
+  if (!json_object_get(legacy, "differs") && json_object_set_new(legacy, "differs", json_array()))
+    return -1;
+  change = json_pack("{s:[ss],s:O}", "at", "config", "system_prompt_id", "was", id);
+  return json_array_append_new(json_object_get(legacy, "differs"), change);
 }
 
 enum qp_rc

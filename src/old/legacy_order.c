@@ -22,78 +22,24 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 
 /* ---- ids to numbers ---- */
-
-static enum qp_rc
-make_table(struct qp__legacy_source *l, struct qp__legacy_table *t, size_t count,
-           struct qp_err *err)
-{
-  size_t cells = 16;
-  int rc;
-
-  while (cells < count + count / 2)
-    cells *= 2;
-  t->cells = qp__alloc0(cells, sizeof(*t->cells));
-  if (!t->cells)
-    return qp__fail_nomem(err, l->what);
-  t->mask = (uint32_t)(cells - 1);
-  rc = l->os->random(l->os->self, t->key, sizeof(t->key));
-  return rc < 0 ? qp__fail_sys(err, rc, "%s: cannot get random bytes", l->what) : QP_OK;
-}
-
-static void
-release_table(struct qp__legacy_table *t)
-{
-  qp__free(t->cells);
-  t->cells = NULL;
-}
-
-static uint32_t
-first_cell(const struct qp__legacy_table *t, const struct qp_uuid *id)
-{
-  uint64_t h;
-
-  (void)crypto_shorthash((unsigned char *)&h, id->b, sizeof(id->b), t->key);
-  return (uint32_t)h & t->mask;
-}
-
-/* The entry with that id, or NONE; *cell is its slot or the free slot for it. */
-static uint32_t
-find_entry(const struct qp__legacy_source *l, const struct qp_uuid *id, uint32_t *cell)
-{
-  const struct qp__legacy_table *t = &l->table;
-  uint32_t at = first_cell(t, id);
-
-  for (; t->cells[at]; at = (at + 1) & t->mask) {
-    uint32_t i = t->cells[at] - 1;
-
-    if (qp_uuid_equal(&qp__legacy_entry(l, i)->id, id))
-      return i;
-  }
-  if (cell)
-    *cell = at;
-  return QP__LEGACY_NONE;
-}
 
 enum qp_rc
 qp__legacy_index(struct qp__legacy_source *l, struct qp_err *err)
 {
-  enum qp_rc rc = make_table(l, &l->table, l->entry_count, err);
+  char text[QP_UUID_TEXT];
 
-  for (uint32_t i = 0; i < l->entry_count && !rc; i++) {
+  for (uint32_t i = 0; i < l->entry_count; i++) {
     const struct qp_uuid *id = &qp__legacy_entry(l, i)->id;
-    uint32_t cell;
 
-    if (find_entry(l, id, &cell) == QP__LEGACY_NONE) {
-      l->table.cells[cell] = i + 1;
-    } else {
-      char text[QP_UUID_TEXT];
-
-      rc = qp__fail(err, QP_INVALID, "%s: duplicate message %s", l->what, qp_uuid_text(id, text));
-    }
+    if (!qp__idset_add(&l->pool_ids, id))
+      return qp__fail_nomem(err, l->what);
+    if (l->pool_ids.count == i)
+      return qp__fail(err, QP_INVALID, "%s: duplicate message %s", l->what, qp_uuid_text(id, text));
   }
-  return rc;
+  return QP_OK;
 }
 
 /* ---- copies ---- */
@@ -114,62 +60,6 @@ derive_id(const struct qp__legacy_source *l, const struct qp_uuid *parent, const
   out.b[6] = (uint8_t)((out.b[6] & 0x0f) | 0x80); /* version 8: custom */
   out.b[8] = (uint8_t)((out.b[8] & 0x3f) | 0x80);
   return out;
-}
-
-/* The copy with that id, or NONE. */
-static uint32_t
-find_copy(const struct qp__legacy_copies *c, const struct qp_uuid *id, uint32_t *cell)
-{
-  uint32_t at;
-
-  if (!c->table.cells)
-    return QP__LEGACY_NONE;
-  for (at = first_cell(&c->table, id); c->table.cells[at]; at = (at + 1) & c->table.mask) {
-    uint32_t i = c->table.cells[at] - 1;
-
-    if (qp_uuid_equal(&c->ids[i], id))
-      return i;
-  }
-  *cell = at;
-  return QP__LEGACY_NONE;
-}
-
-/* Reserves space for one more copy, in the arrays and in the table. */
-static enum qp_rc
-grow_copies(struct qp__legacy_source *l, struct qp_err *err)
-{
-  struct qp__legacy_copies *c = &l->copies;
-  struct qp__legacy_table bigger = { NULL, 0, { 0 } };
-  size_t cap = c->cap ? c->cap * 2 : 16;
-  struct qp_uuid *ids;
-  uint32_t *items;
-  enum qp_rc rc;
-
-  if (c->count < c->cap)
-    return QP_OK;
-  ids = qp__realloc(c->ids, cap * sizeof(*ids));
-  if (!ids)
-    return qp__fail_nomem(err, l->what);
-  c->ids = ids;
-  items = qp__realloc(c->items, cap * sizeof(*items));
-  if (!items)
-    return qp__fail_nomem(err, l->what);
-  c->items = items;
-  rc = make_table(l, &bigger, cap, err);
-  if (rc) {
-    qp__free(bigger.cells);
-    return rc;
-  }
-  qp__free(c->table.cells);
-  c->table = bigger;
-  for (size_t i = 0; i < c->count; i++) {
-    uint32_t cell = 0;
-
-    (void)find_copy(c, &c->ids[i], &cell);
-    c->table.cells[cell] = (uint32_t)i + 1;
-  }
-  c->cap = cap;
-  return QP_OK;
 }
 
 /* ---- items ---- */
@@ -210,32 +100,25 @@ place_copy(struct qp__legacy_source *l, uint32_t entry, uint32_t parent, uint32_
   struct qp_uuid above = { { 0 } };
   struct qp_uuid id;
   char text[QP_UUID_TEXT];
-  uint32_t cell = 0;
   uint32_t copy;
   enum qp_rc rc;
 
   if (parent != QP__LEGACY_NONE)
     above = qp__legacy_new_id(l, parent);
   id = derive_id(l, &above, &qp__legacy_entry(l, entry)->id);
-  if (find_entry(l, &id, NULL) != QP__LEGACY_NONE)
+  if (qp__idset_has(&l->pool_ids, &id))
     return qp__fail(err, QP_INVALID,
                     "%s: message %s has the id that the copy of another message would get", l->what,
                     qp_uuid_text(&id, text));
-  rc = grow_copies(l, err);
-  if (rc)
-    return rc;
-  copy = find_copy(c, &id, &cell);
-  if (copy != QP__LEGACY_NONE) {
+  copy = qp__idset_find(&c->ids, &id);
+  if (copy != QP__NO_MEMBER) {
     *out = c->items[copy];
     return QP_OK;
   }
   rc = add_item(l, entry, parent, branch, (uint32_t)c->count, out, err);
-  if (rc)
-    return rc;
-  c->ids[c->count] = id;
-  c->items[c->count] = *out;
-  c->table.cells[cell] = (uint32_t)++c->count;
-  return QP_OK;
+  if (!rc && (!qp__idset_add(&c->ids, &id) || !qp__vec_push(c->items, c->count, c->cap, *out)))
+    rc = qp__fail_nomem(err, l->what);
+  return rc;
 }
 
 /* The item of a message after `parent`. */
@@ -312,7 +195,7 @@ order_branch(struct qp__legacy_source *l, uint32_t branch, struct qp_err *err)
   if (!list->items)
     return qp__fail_nomem(err, l->what);
   for (size_t i = 0; i < list->count && !rc; i++) {
-    uint32_t entry = find_entry(l, &list->ids[i], NULL);
+    uint32_t entry = qp__idset_find(&l->pool_ids, &list->ids[i]);
     char text[QP_UUID_TEXT];
 
     list->items[i] = QP__LEGACY_NONE;
@@ -361,7 +244,8 @@ place_orphan(struct qp__legacy_source *l, uint32_t entry, uint32_t *way, struct 
 
     e->item = MARK;
     way[n++] = entry;
-    entry = qp_uuid_is_none(&e->parent) ? QP__LEGACY_NONE : find_entry(l, &e->parent, NULL);
+    entry =
+        qp_uuid_is_none(&e->parent) ? QP__LEGACY_NONE : qp__idset_find(&l->pool_ids, &e->parent);
   }
   if (entry != QP__LEGACY_NONE && qp__legacy_entry(l, entry)->item == MARK) {
     char text[QP_UUID_TEXT];
@@ -465,7 +349,6 @@ qp__legacy_order(struct qp__legacy_source *l, struct qp_err *err)
     rc = order_orphans(l, err);
   if (!rc)
     fill_times(l);
-  release_table(&l->table);
-  release_table(&l->copies.table);
+  qp__idset_release(&l->pool_ids); /* no longer needed */
   return rc;
 }

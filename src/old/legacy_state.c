@@ -212,17 +212,11 @@ qp__legacy_state_write(enum qp_state state, json_t *detail, bool late, int64_t t
 {
   const char *name = late ? spellings[state].late : spellings[state].early;
   json_t *payload;
-  json_t *o;
 
   if (!has_payload(state, late))
     return json_string(name);
   payload = json_object();
-  o = json_object();
-  if (qp__field_add_rest(payload, detail) || complete(payload, detail, state, late, time) ||
-      json_object_set(o, name, payload)) {
-    json_decref(o);
-    o = NULL;
-  }
-  json_decref(payload);
-  return o;
+  return json_pack("{s:o}", name,
+                   qp__json_built(payload, qp__field_add_rest(payload, detail) ||
+                                               complete(payload, detail, state, late, time)));
 }

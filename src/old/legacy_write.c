@@ -11,20 +11,10 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/idset.h"
 #include "base/json.h"
+#include "base/vec.h"
 
 #define WHAT "the context in the old format"
-#define SMALLEST 64 /* cells */
-
-/* Ids, each with a value. A cell whose id is zero is free. */
-struct id_map {
-  struct pair {
-    struct qp_uuid id, value;
-  } * at;
-  size_t cells; /* a power of two */
-  size_t count;
-};
 
 enum part { IN_POOL, IN_BRANCHES };
 
@@ -35,11 +25,11 @@ struct qp__legacy_writer {
   enum part part;
   bool first_field; /* no field of the context was written yet */
   bool first_item;  /* no node, or no branch */
-  uint8_t key[16];  /* of the hashes */
 
   struct qp__idset written; /* old ids of the nodes */
-  bool wrote_none;          /* and the id of all zeros */
-  struct id_map copies;     /* stored id to old id */
+  struct qp__idset copies;  /* stored ids of copies … */
+  struct qp_uuid *old_ids;  /* … and their old ids, by number */
+  size_t old_id_count, old_id_cap;
 
   const struct qp__branch_def *branch;
   json_t *fields;  /* of the branch */
@@ -52,62 +42,25 @@ struct qp__legacy_writer {
   size_t ids;      /* ids of it that were written */
 };
 
-/* ---- the map of copies ---- */
+/* ---- ids ---- */
 
-static struct pair *
-find_pair(const struct qp__legacy_writer *w, const struct id_map *map, const struct qp_uuid *id)
-{
-  uint64_t h;
-  size_t at;
-
-  (void)crypto_shorthash((unsigned char *)&h, id->b, sizeof(id->b), w->key);
-  for (at = (size_t)h & (map->cells - 1); !qp_uuid_is_none(&map->at[at].id);
-       at = (at + 1) & (map->cells - 1))
-    if (qp_uuid_equal(&map->at[at].id, id))
-      break;
-  return &map->at[at];
-}
-
-static bool
-grow_map(struct qp__legacy_writer *w)
-{
-  struct id_map *map = &w->copies;
-  struct id_map bigger = { .cells = map->cells ? map->cells * 2 : SMALLEST, .count = map->count };
-
-  if (map->count + map->count / 2 < map->cells)
-    return true;
-  bigger.at = qp__alloc0(bigger.cells, sizeof(*bigger.at));
-  if (!bigger.at)
-    return false;
-  for (size_t i = 0; i < map->cells; i++)
-    if (!qp_uuid_is_none(&map->at[i].id))
-      *find_pair(w, &bigger, &map->at[i].id) = map->at[i];
-  qp__free(map->at);
-  *map = bigger;
-  return true;
-}
-
-/* `id` is not zero. False: out of memory. */
+/* False: out of memory. */
 static bool
 put_copy(struct qp__legacy_writer *w, const struct qp_uuid *id, const struct qp_uuid *old_id)
 {
-  struct pair *pair;
-
-  if (!grow_map(w))
+  if (!qp__idset_add(&w->copies, id))
     return false;
-  pair = find_pair(w, &w->copies, id);
-  w->copies.count += qp_uuid_is_none(&pair->id);
-  *pair = (struct pair){ *id, *old_id };
-  return true;
+  return w->copies.count == w->old_id_count ||
+         qp__vec_push(w->old_ids, w->old_id_count, w->old_id_cap, *old_id);
 }
 
 /* The id of a stored message in the old format. */
 static struct qp_uuid
 old_id_of(const struct qp__legacy_writer *w, const struct qp_uuid *id)
 {
-  const struct pair *pair = w->copies.cells ? find_pair(w, &w->copies, id) : NULL;
+  uint32_t copy = qp__idset_find(&w->copies, id);
 
-  return pair && !qp_uuid_is_none(&pair->id) ? pair->value : *id;
+  return copy == QP__NO_MEMBER ? *id : w->old_ids[copy];
 }
 
 /* ---- text ---- */
@@ -171,7 +124,8 @@ qp__legacy_writer_free(struct qp__legacy_writer *w)
   json_decref(w->context);
   json_decref(w->fields);
   qp__idset_release(&w->written);
-  qp__free(w->copies.at);
+  qp__idset_release(&w->copies);
+  qp__free(w->old_ids);
   qp__free(w);
 }
 
@@ -191,7 +145,6 @@ qp__legacy_begin(const struct qp__meta *meta, struct qp__buf *out, struct qp__le
   w->meta = meta;
   w->first_field = true;
   w->first_item = true;
-  memcpy(w->key, &w, sizeof(w)); /* an address that the author of the ids cannot know */
   rc = qp__legacy_context_back(meta, false, &w->context, err);
   if (rc)
     goto out;
@@ -215,23 +168,6 @@ out:
 
 /* ---- nodes ---- */
 
-/* Records that the node is written; *again: it was written before. False: out of memory. */
-static bool
-mark_written(struct qp__legacy_writer *w, const struct qp_uuid *id, bool *again)
-{
-  size_t before = w->written.count;
-
-  if (qp_uuid_is_none(id)) {
-    *again = w->wrote_none;
-    w->wrote_none = true;
-    return true;
-  }
-  if (!qp__idset_add(&w->written, id))
-    return false;
-  *again = w->written.count == before;
-  return true;
-}
-
 /* The key in its original spelling. */
 static void
 node_key(const struct qp_message *m, const struct qp_uuid *id, char out[QP_UUID_TEXT])
@@ -253,15 +189,14 @@ qp__legacy_node(struct qp__legacy_writer *w, const struct qp_message *m, struct 
   char key[QP_UUID_TEXT];
   json_t *value = NULL;
   json_t *node = NULL;
-  bool again = false;
+  size_t written = w->written.count;
   enum qp_rc rc = QP_OK;
 
-  if (!qp_uuid_equal(&old_id, &m->id) && !put_copy(w, &m->id, &old_id))
+  if ((!qp_uuid_equal(&old_id, &m->id) && !put_copy(w, &m->id, &old_id)) ||
+      !qp__idset_add(&w->written, &old_id))
     return qp__fail_nomem(err, WHAT);
-  if (!mark_written(w, &old_id, &again))
-    return qp__fail_nomem(err, WHAT);
-  if (again)
-    return QP_OK;
+  if (w->written.count == written)
+    return QP_OK; /* it was written before */
   value = qp__message_to_value(m);
   if (!value)
     rc = qp__fail_nomem(err, WHAT);

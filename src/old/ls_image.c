@@ -147,13 +147,10 @@ enum qp_rc
 qp__ls_keep_part(struct qp_message *m, const char *type, json_t *value, struct qp_err *err)
 {
   struct qp_part part = { .kind = QP_PART_OTHER };
-  json_t *o = json_object();
-  enum qp_rc rc = QP_OK;
+  json_t *o = json_pack("{s:s,s:O}", "type", type, QP__LS_FIELD, value);
+  enum qp_rc rc =
+      o ? qp__message_put_part(m, &part, o, err) : qp__fail_nomem(err, "a part of a message");
 
-  if (qp__json_set_str(o, "type", type) || json_object_set(o, QP__LS_FIELD, value))
-    rc = qp__fail_nomem(err, "a part of a message");
-  if (!rc)
-    rc = qp__message_put_part(m, &part, o, err);
   json_decref(o);
   return rc;
 }
@@ -165,7 +162,7 @@ add_unreadable(struct qp__ls_chat *chat, struct qp_message *m, const char *item,
 {
   struct qp_part part = { .kind = QP_PART_OTHER };
   char url[URL_LEN] = "";
-  json_t *o = NULL;
+  json_t *o;
   char *copy;
   enum qp_rc rc = QP_OK;
 
@@ -177,9 +174,8 @@ add_unreadable(struct qp__ls_chat *chat, struct qp_message *m, const char *item,
   }
   if (rc)
     return rc;
-  o = json_object();
-  if (qp__json_set_str(o, "type", "unreadable_image") ||
-      (url[0] && qp__json_set_str(o, "url", url)) || qp__json_set_str(o, "problem", problem) ||
+  o = json_pack("{s:s}", "type", "unreadable_image");
+  if ((url[0] && qp__json_set_str(o, "url", url)) || qp__json_set_str(o, "problem", problem) ||
       qp__field_add_rest(o, fields) ||
       !qp__ls_note(&chat->notes, item, QP_OK, "an image cannot be read: %s; %s", problem,
                    url[0] ? "its text is kept as a blob" : "it is omitted"))
@@ -200,7 +196,7 @@ add_picture(struct qp__ls_chat *chat, struct qp_message *m, const char *item, co
   struct picture p = { .media = NULL };
   size_t n = strlen(source);
   char url[URL_LEN];
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
   if (is_address(source) && strncasecmp(source, "data:", 5) != 0) {
     part.url = source;
@@ -215,11 +211,9 @@ add_picture(struct qp__ls_chat *chat, struct qp_message *m, const char *item, co
     return add_unreadable(chat, m, item, source, n, p.problem, fields, err);
   }
   if (fields && p.media_len && !json_object_get(fields, "media_type") &&
-      qp__json_set_strn(fields, "media_type", p.media, p.media_len))
-    rc = qp__fail_nomem(err, "an image");
-  if (rc) {
+      qp__json_set_strn(fields, "media_type", p.media, p.media_len)) {
     qp__free(p.data);
-    return rc;
+    return qp__fail_nomem(err, "an image");
   }
   rc = add_blob(chat, p.data, p.len, url, err);
   part.url = url;

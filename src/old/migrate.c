@@ -392,19 +392,17 @@ static enum qp_rc
 record_source(struct qp__migration *m, const uint8_t fingerprint[16], struct qp_err *err)
 {
   json_t *legacy = json_object_get(m->meta->extra, "legacy");
-  json_t *source = json_object();
+  json_t *source;
   uint8_t hash[16];
-  char hex[32];
-  bool bad = !source || !legacy;
+  char hash_text[33] = "";
+  char fingerprint_text[33] = "";
 
   qp__legacy_hash(m->source, hash);
-  qp__hex_encode(hex, hash, sizeof(hash));
-  bad = bad || qp__json_set_strn(source, "hash", hex, sizeof(hex));
-  qp__hex_encode(hex, fingerprint, 16);
-  bad = bad || qp__json_set_strn(source, "fingerprint", hex, sizeof(hex)) ||
-        json_object_set(legacy, "source", source);
-  json_decref(source);
-  return bad ? qp__fail_nomem(err, "migrating a context") : QP_OK;
+  qp__hex_encode(hash_text, hash, 16);
+  qp__hex_encode(fingerprint_text, fingerprint, 16);
+  source = json_pack("{s:s,s:s}", "hash", hash_text, "fingerprint", fingerprint_text);
+  return json_object_set_new(legacy, "source", source) ? qp__fail_nomem(err, "migrating a context")
+                                                       : QP_OK;
 }
 
 /* A copy of m->meta with its own "legacy", which can be changed. */

@@ -345,9 +345,8 @@ read_messages(struct qp__conversation *c, struct qp_err *err)
 
   for (size_t i = 0; first && i < c->record->shown_count && !rc; i++)
     rc = show_message(c, &c->record->shown[i], err);
-  for (size_t i = 0; first && i < c->pins.cap && !rc; i++)
-    if (!qp_uuid_is_none(&c->pins.table[i]))
-      rc = show_message(c, &c->pins.table[i], err);
+  for (size_t i = 0; first && i < c->pins.count && !rc; i++)
+    rc = show_message(c, &c->pins.ids[i], err);
   return rc ? rc
             : qp_messages_range(c->context, c->branch, first, UINT64_MAX, add_tail, &reading, err);
 }

@@ -116,7 +116,7 @@ try_file(char mode, const uint8_t *data, size_t size)
 static void
 try_behind(const uint8_t *data, size_t size)
 {
-  struct qp__idset set = { NULL, 0, 0 };
+  struct qp__idset set = { 0 };
   char *text = malloc(size + 1);
   uint64_t epoch = 0;
 

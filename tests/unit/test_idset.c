@@ -37,7 +37,7 @@ test_a_set_has_what_was_added_also_when_memory_was_out(void **state)
 {
   (void)state;
   for (size_t place = 0; place <= 12; place += 4) {
-    struct qp__idset set = { NULL, 0, 0 };
+    struct qp__idset set = { 0 };
     static bool model[IDS];
     uint64_t random = 7 + place;
     size_t failures = 0;
@@ -74,28 +74,36 @@ test_a_set_has_what_was_added_also_when_memory_was_out(void **state)
 }
 
 static void
-test_the_table_holds_each_member_once(void **state)
+test_members_are_numbered_in_the_order_of_their_addition(void **state)
 {
-  struct qp__idset set = { NULL, 0, 0 };
-  size_t found = 0;
+  struct qp_uuid none = { { 0 } };
+  struct qp__idset set = { 0 };
 
   (void)state;
+  assert_int_equal(qp__idset_find(&set, &none), QP__NO_MEMBER);
   for (uint64_t n = 0; n < 2 * IDS; n++) {
     struct qp_uuid id = make_id(n % IDS, 0);
 
     assert_true(qp__idset_add(&set, &id));
   }
-  for (size_t i = 0; i < set.cap; i++)
-    found += !qp_uuid_is_none(&set.table[i]);
-  assert_int_equal(found, IDS);
-  assert_int_equal(set.count, IDS);
+  assert_int_equal(qp__idset_find(&set, &none), QP__NO_MEMBER);
+  assert_true(qp__idset_add(&set, &none)); /* an id like any other */
+  assert_int_equal(qp__idset_find(&set, &none), IDS);
+  assert_int_equal(set.count, IDS + 1);
+  for (uint32_t n = 0; n < IDS; n++) {
+    struct qp_uuid id = make_id(n, 0);
+
+    assert_int_equal(qp__idset_find(&set, &id), n);
+    assert_true(qp_uuid_equal(&set.ids[n], &id));
+  }
+  qp__idset_invariants(&set);
   qp__idset_release(&set);
 }
 
 static void
 test_texts_are_told_apart(void **state)
 {
-  struct qp__idset set = { NULL, 0, 0 };
+  struct qp__idset set = { 0 };
   struct qp_uuid a = qp__idset_text("toolu_1", 7);
   struct qp_uuid again = qp__idset_text("toolu_1 and more", 7);
   struct qp_uuid b = qp__idset_text("toolu_2", 7);
@@ -112,7 +120,7 @@ main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_set_has_what_was_added_also_when_memory_was_out),
-    cmocka_unit_test(test_the_table_holds_each_member_once),
+    cmocka_unit_test(test_members_are_numbered_in_the_order_of_their_addition),
     cmocka_unit_test(test_texts_are_told_apart),
   };
 

@@ -17,8 +17,8 @@ take_marks(struct qp__catalogue *cat)
 {
   QP_ASSERT_HELD(&cat->lock);
   QP_ASSERT_HELD(&cat->db_lock);
-  for (size_t i = 0; i < cat->marks.cap && !cat->all; i++)
-    if (!qp_uuid_is_none(&cat->marks.table[i]) && qp__cat_take(cat, &cat->marks.table[i], NULL))
+  for (size_t i = 0; i < cat->marks.count && !cat->all; i++)
+    if (qp__cat_take(cat, &cat->marks.ids[i], NULL))
       qp__cat_lose_marks(cat);
   cat->needs_pass |= cat->all;
   cat->trusted &= !cat->all;

@@ -126,20 +126,17 @@ qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct q
   struct qp_store *s = cat->store;
   struct qp__idset noted = { 0 };
   struct qp__buf text;
+  char line[LINE_LEN];
   char temp[64];
   bool ok = true;
 
   qp__buf_init(&text, FILE_MAX);
   (void)qp__buf_addf(&text, HEADER "%016" PRIx64 "\n", epoch);
   for (size_t k = 0; k < 2; k++)
-    for (size_t i = 0; sets[k] && i < sets[k]->cap && ok; i++) {
-      char line[LINE_LEN];
-
-      if (qp_uuid_is_none(&sets[k]->table[i]) || qp__idset_has(&noted, &sets[k]->table[i]))
-        continue;
-      ok = qp__idset_add(&noted, &sets[k]->table[i]) &&
-           !qp__buf_add(&text, line, write_line(line, &sets[k]->table[i]));
-    }
+    for (size_t i = 0; sets[k] && i < sets[k]->count && ok; i++)
+      ok = qp__idset_add(&noted, &sets[k]->ids[i]);
+  for (size_t i = 0; i < noted.count && ok; i++)
+    ok = !qp__buf_add(&text, line, write_line(line, &noted.ids[i]));
   s->driver->directory->temp_name(s->self, temp);
   ok = ok && !text.rc && !qp__file_create(s->os, cat->store->root, temp, qp__buf_bytes(&text));
   if (ok &&

@@ -459,9 +459,8 @@ qp__cat_try_file(struct qp__catalogue *cat)
     rc = qp__cat_do(&cat->main, QP__CAT_STATE_PROBE, NULL);
   if (!rc)
     rc = qp__cat_do(&cat->main, QP__CAT_COMMIT, NULL);
-  for (size_t i = 0; i < cat->hidden.cap && !rc; i++)
-    if (!qp_uuid_is_none(&cat->hidden.table[i]))
-      rc = qp__cat_take(cat, &cat->hidden.table[i], NULL);
+  for (size_t i = 0; i < cat->hidden.count && !rc; i++)
+    rc = qp__cat_take(cat, &cat->hidden.ids[i], NULL);
   if (rc)
     (void)qp__cat_do(&cat->main, QP__CAT_ROLLBACK, NULL);
   else

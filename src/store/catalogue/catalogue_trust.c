@@ -81,12 +81,10 @@ take_behind(struct qp__catalogue *cat, const struct qp__idset *behind, bool *any
   enum qp_rc rc = QP_OK;
 
   *any = false;
-  for (size_t i = 0; i < behind->cap && !rc; i++) {
-    const struct qp_uuid *id = &behind->table[i];
+  for (size_t i = 0; i < behind->count && !rc; i++) {
+    const struct qp_uuid *id = &behind->ids[i];
     bool differs = false;
 
-    if (qp_uuid_is_none(id))
-      continue;
     rc = qp__cat_differs(cat, id, &differs, err);
     if (!rc && differs)
       rc = qp__cat_take(cat, id, err);

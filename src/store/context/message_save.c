@@ -138,7 +138,7 @@ struct batch {
 static bool
 refuse_repeated(struct batch *b)
 {
-  struct qp__idset ids = { NULL, 0, 0 };
+  struct qp__idset ids = { 0 };
   char text[QP_UUID_TEXT];
   bool ok = true;
 
