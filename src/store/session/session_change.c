@@ -17,25 +17,31 @@
 
 /* ---- changes ---- */
 
+/* A change that appends `text` to the index. */
+static struct qp__driver_change
+append_to_index(const struct qp__sessions *ss, const struct qp__buf *text)
+{
+  return (struct qp__driver_change){
+    .kind = QP__CHANGE_FILE_APPEND,
+    .path = QP__SESSION_INDEX,
+    .offset = ss->index.end,
+    .cut = ss->index.torn != 0,
+    .bytes = qp__buf_bytes(text),
+  };
+}
+
 enum qp_rc
 qp__session_add_index_line(struct qp__sessions *ss, struct qp__session_commit *c,
                            const struct qp__session *line, struct qp__buf *text, struct qp_err *err)
 {
-  struct qp__driver_change *ch = &c->changes[c->count];
   uint32_t before = ss->index.end ? ss->index.last : 0;
   enum qp_rc rc = qp__session_encode(line, before, text, &c->sum, err);
 
   QP_ASSERT_HELD(&ss->write_lock);
   if (rc)
     return rc;
-  memset(ch, 0, sizeof(*ch));
-  ch->kind = QP__CHANGE_FILE_APPEND;
-  ch->path = QP__SESSION_INDEX;
-  ch->offset = ss->index.end;
-  ch->cut = ss->index.torn != 0;
-  ch->bytes = qp__buf_bytes(text);
-  c->count++;
-  c->offset = ch->offset;
+  c->changes[c->count++] = append_to_index(ss, text);
+  c->offset = ss->index.end;
   c->len = (uint32_t)text->len;
   return QP_OK;
 }
@@ -157,10 +163,7 @@ create(struct qp_store *s, struct qp__session *line, struct qp_err *err)
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
   qp__mutex_lock(&ss->write_lock);
   rc = stage_creation(s, fresh, &c, path, &text, &o, &ticket, err);
-  if (rc)
-    qp__mutex_unlock(&ss->write_lock);
-  else
-    rc = qp__session_finish_unlocked(s, o, ticket, err);
+  rc = qp__session_finish_unlocked(s, o, rc, ticket, err);
   qp__buf_release(&text);
   return rc;
 }
@@ -288,10 +291,7 @@ qp_session_append(struct qp_store *store, const char *id, struct qp_bytes json, 
   rc = qp__open_session(store, id, &o, err);
   if (!rc)
     rc = stage_append(store, o, &a, err);
-  if (rc)
-    qp__mutex_unlock(&store->sessions->write_lock);
-  else
-    rc = qp__session_finish_unlocked(store, o, a.ticket, err);
+  rc = qp__session_finish_unlocked(store, o, rc, a.ticket, err);
   if (!rc)
     qp__usage_add_named(&store->usage, id, a.message.len);
 out:
@@ -333,12 +333,9 @@ qp_session_set_chunk_size(struct qp_store *store, const char *id, uint32_t chunk
   }
   if (!rc)
     rc = qp__session_stage(store, &c, o, &ticket, err);
-  if (rc) {
-    qp__mutex_unlock(&ss->write_lock);
-  } else {
+  if (!rc)
     *o->line = next;
-    rc = qp__session_finish_unlocked(store, o, ticket, err);
-  }
+  rc = qp__session_finish_unlocked(store, o, rc, ticket, err);
   qp__buf_release(&text);
   return rc;
 }
@@ -402,7 +399,6 @@ stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__sessio
   struct qp__chunk_list list = { NULL, 0, 0 };
   char name[QP__SESSION_NAME_LEN];
   struct qp__chunklog log;
-  struct qp__driver_change *line;
   enum qp_rc rc;
 
   QP_ASSERT_HELD(&s->sessions->write_lock);
@@ -416,12 +412,7 @@ stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__sessio
     rc = qp__session_encode_deletion(o->line->id, ss->index.end ? ss->index.last : 0, text, &c->sum,
                                      err);
   if (!rc) {
-    line = &c->more[list.count];
-    line->kind = QP__CHANGE_FILE_APPEND;
-    line->path = QP__SESSION_INDEX;
-    line->offset = ss->index.end;
-    line->cut = ss->index.torn != 0;
-    line->bytes = qp__buf_bytes(text);
+    c->more[list.count] = append_to_index(ss, text);
     c->count = list.count + 1;
     c->drop = true;
     memcpy(c->key, o->key, 16);
@@ -457,10 +448,7 @@ delete_session(struct qp_store *store, const char *id, struct moved *moved, stru
     qp__sessions_wait_idle(ss); /* so that all its files exist */
     rc = stage_deletion(store, o, &c, &paths, moved, &text, &ticket, err);
   }
-  if (rc)
-    qp__mutex_unlock(&ss->write_lock);
-  else
-    rc = qp__session_finish_unlocked(store, o, ticket, err);
+  rc = qp__session_finish_unlocked(store, o, rc, ticket, err);
   qp__usage_removed(&store->usage);
   qp__free(paths);
   qp__free(c.more);

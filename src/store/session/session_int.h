@@ -198,9 +198,10 @@ enum qp_rc qp__session_stage(struct qp_store *s, struct qp__session_commit *c,
                              struct qp__open_session *o, void **ticket, struct qp_err *err);
 enum qp_rc qp__session_finish(struct qp_store *s, struct qp__open_session *o, void *ticket,
                               struct qp_err *err);
-/* Releases write_lock and finishes the commit; compacts the index if it is long enough. */
-enum qp_rc qp__session_finish_unlocked(struct qp_store *s, struct qp__open_session *o, void *ticket,
-                                       struct qp_err *err);
+/* Releases write_lock. Returns `rc` if that is a failure: nothing is staged. Otherwise finishes the
+ * commit, and compacts the index if it is long enough. */
+enum qp_rc qp__session_finish_unlocked(struct qp_store *s, struct qp__open_session *o,
+                                       enum qp_rc rc, void *ticket, struct qp_err *err);
 
 /* ---- reading ---- */
 

@@ -93,20 +93,30 @@ qp__sessions_forget(struct qp__sessions *ss)
   qp__mutex_unlock(&ss->write_lock);
 }
 
+/* The index, without its text. */
+static enum qp_rc
+load_index(struct qp_store *s, struct qp__session_index *out, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
+  rc = qp__session_index_load(s, out, &text, NULL, err);
+  qp__buf_release(&text);
+  return rc;
+}
+
 enum qp_rc
 qp__sessions_renew(struct qp_store *s, struct qp_err *err)
 {
   struct qp__sessions *ss = s->sessions;
   struct qp__session_index fresh = { 0 };
   struct qp__session_index old;
-  struct qp__buf text;
   enum qp_rc rc;
 
   if (!ss->loaded)
     return QP_OK;
-  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
-  rc = qp__session_index_load(s, &fresh, &text, NULL, err);
-  qp__buf_release(&text);
+  rc = load_index(s, &fresh, err);
   if (rc && qp__is_file_held(s, QP__SESSION_INDEX)) {
     qp__open_sessions_drop(ss);
     qp__mutex_lock(&ss->lock);
@@ -184,15 +194,12 @@ qp__sessions_load_locked(struct qp_store *s, struct qp_err *err)
 {
   struct qp__sessions *ss = s->sessions;
   struct qp__session_index x = { 0 };
-  struct qp__buf text;
   enum qp_rc rc;
 
   QP_ASSERT_HELD(&s->sessions->write_lock);
   if (ss->loaded)
     return QP_OK;
-  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
-  rc = qp__session_index_load(s, &x, &text, NULL, err);
-  qp__buf_release(&text);
+  rc = load_index(s, &x, err);
   if (rc)
     return rc;
   if (x.bad_lines)
@@ -335,15 +342,15 @@ qp__session_finish(struct qp_store *s, struct qp__open_session *o, void *ticket,
 }
 
 enum qp_rc
-qp__session_finish_unlocked(struct qp_store *s, struct qp__open_session *o, void *ticket,
-                            struct qp_err *err)
+qp__session_finish_unlocked(struct qp_store *s, struct qp__open_session *o, enum qp_rc rc,
+                            void *ticket, struct qp_err *err)
 {
   struct qp__sessions *ss = s->sessions;
   bool compact;
-  enum qp_rc rc;
 
   qp__mutex_unlock(&ss->write_lock);
-  rc = qp__session_finish(s, o, ticket, err);
+  if (!rc)
+    rc = qp__session_finish(s, o, ticket, err);
   if (rc)
     return rc;
   qp__mutex_lock(&ss->lock);
