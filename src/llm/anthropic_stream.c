@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/sse.h"
 #include "base/vec.h"
 #include "llm/decoder.h"
 
@@ -28,7 +27,6 @@ struct block {
 
 struct reader {
   struct qp__decoder d;
-  struct qp__sse sse;
   struct block *blocks;
   size_t block_count, block_cap;
 };
@@ -285,11 +283,15 @@ end_message(struct reader *r, struct qp_err *err)
 }
 
 static enum qp_rc
-take_event(struct reader *r, const char *type, const json_t *root, struct qp_err *err)
+take_event(struct qp__decoder *d, json_t *root, struct qp_err *err)
 {
+  struct reader *r = (struct reader *)d;
+  const char *type = qp__decoder_string(root, "type");
   json_int_t index = json_integer_value(json_object_get(root, "index"));
   enum qp_rc rc;
 
+  if (!type)
+    return QP_OK;
   if (strcmp(type, "content_block_delta") == 0)
     return add_delta(r, index, json_object_get(root, "delta"), err);
   if (strcmp(type, "content_block_start") == 0)
@@ -307,106 +309,42 @@ take_event(struct reader *r, const char *type, const json_t *root, struct qp_err
   return QP_OK;
 }
 
-static enum qp_rc
-on_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
-{
-  struct reader *r = arg;
-  json_t *root = NULL;
-  const char *type;
-  enum qp_rc rc;
-
-  if (r->d.over)
-    return QP_OK;
-  rc = qp__decoder_parse(event->data, &root, err);
-  if (rc)
-    return rc;
-  type = qp__decoder_string(root, "type");
-  if (json_object_get(root, "error")) /* of either protocol's form */
-    qp__decoder_error(&r->d, root);
-  else if (type)
-    rc = take_event(r, type, root, err);
-  json_decref(root);
-  return rc;
-}
-
-/* ---- slots ---- */
-
-static enum qp_rc
-open_reader(struct qp__llm_sink sink, struct qp__decoder **out, struct qp_err *err)
-{
-  struct reader *r = qp__alloc0(1, sizeof(*r));
-
-  if (!r)
-    return qp__fail_nomem(err, "the reader of an answer");
-  qp__decoder_init(&r->d, sink);
-  qp__sse_init(&r->sse, QP__LLM_EVENT_MAX);
-  *out = &r->d;
-  return QP_OK;
-}
-
-static enum qp_rc
-feed(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err)
-{
-  struct reader *r = (struct reader *)d;
-
-  return qp__sse_feed(&r->sse, bytes, on_event, r, err);
-}
-
 /* An answer that is not streamed has all its blocks at once. */
 static enum qp_rc
-whole(struct qp__decoder *d, struct qp_bytes body, struct qp_err *err)
+take_whole(struct qp__decoder *d, json_t *root, struct qp_err *err)
 {
   struct reader *r = (struct reader *)d;
-  json_t *root = NULL;
-  json_t *content;
-  enum qp_rc rc = qp__decoder_parse(body, &root, err);
+  json_t *content = json_object_get(root, "content");
+  enum qp_rc rc;
 
-  if (rc)
-    return rc;
-  if (json_object_get(root, "error")) {
-    qp__decoder_error(&r->d, root);
-    goto out;
-  }
-  content = json_object_get(root, "content");
-  if (!json_is_array(content)) {
-    rc = qp__fail(err, QP_INVALID, "the answer is not a message");
-    goto out;
-  }
+  if (!json_is_array(content))
+    return qp__fail(err, QP_INVALID, "the answer is not a message");
   rc = begin_message(r, root, err);
   for (size_t i = 0; !rc && i < json_array_size(content); i++)
     rc = begin_block(r, (json_int_t)i, json_array_get(content, i), err);
   if (!rc)
     rc = take_stop(r, root, err);
-  if (!rc)
-    rc = end_message(r, err);
-out:
-  json_decref(root);
-  return rc;
+  return rc ? rc : end_message(r, err);
 }
 
 static void
-close_reader(struct qp__decoder *d)
+release(struct qp__decoder *d)
 {
   struct reader *r = (struct reader *)d;
 
-  if (!r)
-    return;
   for (size_t i = 0; i < r->block_count; i++) {
     qp__buf_release(&r->blocks[i].input);
     json_decref(r->blocks[i].start);
   }
   qp__free(r->blocks);
-  qp__sse_release(&r->sse);
-  qp__free(r);
 }
 
 const struct qp__llm_codec qp__codec_anthropic = {
   .name = "anthropic",
   .path = "/v1/messages",
   .encode = qp__anthropic_encode,
-  .open = open_reader,
-  .feed = feed,
-  .whole = whole,
-  .end = qp__decoder_end,
-  .close = close_reader,
+  .reader_size = sizeof(struct reader),
+  .take = take_event,
+  .take_whole = take_whole,
+  .release = release,
 };

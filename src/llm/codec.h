@@ -1,9 +1,11 @@
 /* codec.h - a protocol: how a request is written and how an answer is read. It knows bytes and
  * nothing of connections, so that every one of its rules can be tested with text.
  *
- * One row per protocol; http_call.c and the tests use these slots only. */
+ * One row per protocol. decoder.h reads an answer with these slots. */
 #ifndef QP_LLM_CODEC_H
 #define QP_LLM_CODEC_H
+
+#include <jansson.h>
 
 #include "llm/answer_event.h"
 #include "llm/fault.h"
@@ -11,7 +13,7 @@
 
 #define QP__LLM_EVENT_MAX ((size_t)16 << 20) /* bytes of one event of a stream */
 
-struct qp__decoder; /* a reader of one answer (decoder.h) */
+struct qp__decoder;
 
 struct qp__llm_codec {
   const char *name;
@@ -23,18 +25,17 @@ struct qp__llm_codec {
   enum qp_rc (*encode)(const struct qp__llm_request *request, struct qp__buf *out,
                        struct qp_err *err);
 
-  /* A reader of one answer with a good status. */
-  enum qp_rc (*open)(struct qp__llm_sink sink, struct qp__decoder **out, struct qp_err *err);
-  /* More bytes of the stream. An error that the provider sends is not a failure of this call: end()
-   * reports it. QP_INVALID: the bytes violate the protocol. */
-  enum qp_rc (*feed)(struct qp__decoder *reader, struct qp_bytes bytes, struct qp_err *err);
-  /* Instead of feed: a complete body, from a server that does not stream. */
-  enum qp_rc (*whole)(struct qp__decoder *reader, struct qp_bytes body, struct qp_err *err);
-  /* Called at the end of the bytes. fault->kind is QP__FAULT_NONE if the answer is complete;
-   * otherwise *fault is the error that the provider sent, or QP__FAULT_CUT. Fails only if the
-   * receiver of a last event fails. */
-  enum qp_rc (*end)(struct qp__decoder *reader, struct qp__llm_fault *fault, struct qp_err *err);
-  void (*close)(struct qp__decoder *reader); /* NULL is allowed */
+  size_t reader_size; /* of a struct that begins with a decoder (decoder.h) */
+  /* The stream is one JSON object per line; otherwise one per event (sse.h). */
+  bool is_lines;
+  const char *end_mark; /* the text of an event that ends the stream, or NULL */
+  /* One object of the stream, which is no error. */
+  enum qp_rc (*take)(struct qp__decoder *reader, json_t *object, struct qp_err *err);
+  /* A complete body, from a server that does not stream. Not used for lines. */
+  enum qp_rc (*take_whole)(struct qp__decoder *reader, json_t *body, struct qp_err *err);
+  /* Reports the last events of a complete answer; may be NULL. */
+  enum qp_rc (*finish)(struct qp__decoder *reader, struct qp_err *err);
+  void (*release)(struct qp__decoder *reader); /* frees what is not the decoder's; may be NULL */
 };
 
 extern const struct qp__llm_codec qp__codec_anthropic;

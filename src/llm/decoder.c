@@ -3,18 +3,13 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "llm/toolstream.h"
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
-
-void
-qp__decoder_init(struct qp__decoder *d, struct qp__llm_sink sink)
-{
-  memset(d, 0, sizeof(*d));
-  d->sink = sink;
-}
 
 /* ---- reporting ---- */
 
@@ -107,32 +102,6 @@ qp__decoder_block(struct qp__decoder *d, size_t *out, struct qp_err *err)
   if (d->blocks >= QP__LLM_BLOCKS_MAX)
     return qp__fail(err, QP_TOOBIG, "the answer has more than %d blocks", QP__LLM_BLOCKS_MAX);
   *out = d->blocks++;
-  return QP_OK;
-}
-
-/* ---- ending ---- */
-
-void
-qp__decoder_error(struct qp__decoder *d, const json_t *value)
-{
-  struct qp__llm_head head;
-
-  qp__llm_head_init(&head);
-  head.status = 200;
-  qp__fault_from_value(&d->fault, &head, value);
-  d->over = true;
-}
-
-enum qp_rc
-qp__decoder_end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err)
-{
-  (void)err;
-  if (d->fault.kind)
-    *fault = d->fault;
-  else if (!d->complete)
-    qp__fault_set(fault, QP__FAULT_CUT, "the answer ended before it was complete");
-  else
-    memset(fault, 0, sizeof(*fault));
   return QP_OK;
 }
 
@@ -230,4 +199,143 @@ qp__decoder_count(const json_t *object, const char *key, int64_t *out)
 
   if (json_is_integer(v) && json_integer_value(v) >= 0)
     *out = json_integer_value(v);
+}
+
+/* ---- the answer ---- */
+
+enum qp_rc
+qp__decoder_open(const struct qp__llm_codec *codec, struct qp__llm_sink sink,
+                 struct qp__decoder **out, struct qp_err *err)
+{
+  struct qp__decoder *d = qp__alloc0(1, codec->reader_size);
+
+  if (!d)
+    return qp__fail_nomem(err, "the reader of an answer");
+  d->codec = codec;
+  d->sink = sink;
+  qp__sse_init(&d->sse, QP__LLM_EVENT_MAX);
+  qp__buf_init(&d->line, QP__LLM_EVENT_MAX);
+  *out = d;
+  return QP_OK;
+}
+
+/* One JSON object: an error of the provider, which ends the answer, or something for `take`. */
+static enum qp_rc
+take_object(struct qp__decoder *d, struct qp_bytes text,
+            enum qp_rc (*take)(struct qp__decoder *, json_t *, struct qp_err *), struct qp_err *err)
+{
+  struct qp__llm_head head;
+  json_t *root = NULL;
+  enum qp_rc rc = qp__decoder_parse(text, &root, err);
+
+  if (rc)
+    return rc;
+  if (qp__field_get(root, "error")) {
+    qp__llm_head_init(&head);
+    head.status = 200;
+    qp__fault_from_value(&d->fault, &head, root);
+    d->over = true;
+  } else {
+    rc = take(d, root, err);
+  }
+  json_decref(root);
+  return rc;
+}
+
+static enum qp_rc
+on_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
+{
+  struct qp__decoder *d = arg;
+  const char *mark = d->codec->end_mark;
+
+  if (d->over)
+    return QP_OK;
+  if (mark && event->data.len == strlen(mark) &&
+      memcmp(event->data.data, mark, event->data.len) == 0) {
+    d->complete = d->over = true;
+    return QP_OK;
+  }
+  return take_object(d, event->data, d->codec->take, err);
+}
+
+static enum qp_rc
+take_line(struct qp__decoder *d, struct qp_err *err)
+{
+  struct qp_bytes line = qp__buf_bytes(&d->line);
+
+  if (d->over || strspn(line.data, " \t\r") >= line.len)
+    return QP_OK;
+  return take_object(d, line, d->codec->take, err);
+}
+
+static enum qp_rc
+feed_lines(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err)
+{
+  const char *p = bytes.data;
+  const char *end = p + bytes.len;
+  enum qp_rc rc = QP_OK;
+
+  while (!rc && p < end) {
+    const char *lf = memchr(p, '\n', (size_t)(end - p));
+
+    (void)qp__buf_add(&d->line, p, (size_t)((lf ? lf : end) - p));
+    rc = qp__buf_check(&d->line, "a line of the stream", err);
+    p = lf ? lf + 1 : end;
+    if (!rc && lf) {
+      rc = take_line(d, err);
+      qp__buf_reset(&d->line);
+    }
+  }
+  return rc;
+}
+
+enum qp_rc
+qp__decoder_feed(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err)
+{
+  if (d->codec->is_lines)
+    return feed_lines(d, bytes, err);
+  return qp__sse_feed(&d->sse, bytes, on_event, d, err);
+}
+
+enum qp_rc
+qp__decoder_whole(struct qp__decoder *d, struct qp_bytes body, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  if (!d->codec->is_lines)
+    return take_object(d, body, d->codec->take_whole, err);
+  rc = feed_lines(d, body, err);
+  return rc ? rc : feed_lines(d, (struct qp_bytes){ "\n", 1 }, err);
+}
+
+enum qp_rc
+qp__decoder_end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err)
+{
+  enum qp_rc rc = take_line(d, err); /* the last one may lack its end */
+
+  if (rc == QP_INVALID)
+    rc = QP_OK; /* cut in the middle */
+  if (!rc && d->complete && !d->fault.kind && d->codec->finish)
+    rc = d->codec->finish(d, err);
+  if (rc)
+    return rc;
+  memset(fault, 0, sizeof(*fault));
+  if (d->fault.kind)
+    *fault = d->fault;
+  else if (!d->complete)
+    qp__fault_set(fault, QP__FAULT_CUT, "the answer ended before it was complete");
+  return QP_OK;
+}
+
+void
+qp__decoder_close(struct qp__decoder *d)
+{
+  if (!d)
+    return;
+  if (d->codec->release)
+    d->codec->release(d);
+  qp__toolstream_release(d);
+  qp__sse_release(&d->sse);
+  qp__buf_release(&d->line);
+  qp__free(d);
 }

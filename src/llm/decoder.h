@@ -1,15 +1,22 @@
-/* decoder.h - shared by the readers of all protocols: reporting events, and reading events that are
- * almost JSON. */
+/* decoder.h - reading one answer of any protocol, and what the protocols share: reporting events,
+ * and reading events that are almost JSON. */
 #ifndef QP_LLM_DECODER_H
 #define QP_LLM_DECODER_H
 
-#include <jansson.h>
-
+#include "base/buf.h"
+#include "base/sse.h"
 #include "llm/codec.h"
+
+struct qp__toolpiece_call;
 
 /* The first member of every reader. */
 struct qp__decoder {
+  const struct qp__llm_codec *codec;
   struct qp__llm_sink sink;
+  struct qp__sse sse;
+  struct qp__buf line;              /* of a stream of lines: the beginning of an incomplete one */
+  struct qp__toolpiece_call *calls; /* of toolstream.h */
+  size_t call_count, call_cap;
   struct qp__llm_usage usage;
   struct qp__llm_fault fault;        /* an error that the provider sent, or kind NONE */
   size_t blocks;                     /* begun so far */
@@ -21,7 +28,21 @@ struct qp__decoder {
   bool complete; /* the answer has what its protocol requires at the end */
 };
 
-void qp__decoder_init(struct qp__decoder *d, struct qp__llm_sink sink);
+/* A reader of one answer with a good status. */
+enum qp_rc qp__decoder_open(const struct qp__llm_codec *codec, struct qp__llm_sink sink,
+                            struct qp__decoder **out, struct qp_err *err);
+/* More bytes of the stream. An error that the provider sends is not a failure of this call:
+ * qp__decoder_end() reports it. QP_INVALID: the bytes violate the protocol. */
+enum qp_rc qp__decoder_feed(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err);
+/* Instead of feed: a complete body, from a server that does not stream. */
+enum qp_rc qp__decoder_whole(struct qp__decoder *d, struct qp_bytes body, struct qp_err *err);
+/* Called at the end of the bytes. fault->kind is QP__FAULT_NONE if the answer is complete;
+ * otherwise *fault is the error that the provider sent, or QP__FAULT_CUT. Fails only if the
+ * receiver of a last event fails. */
+enum qp_rc qp__decoder_end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err);
+void qp__decoder_close(struct qp__decoder *d); /* NULL is allowed */
+
+/* ---- for protocols ---- */
 
 /* Each reports one event; empty text is not reported. */
 enum qp_rc qp__decoder_start(struct qp__decoder *d, const char *id, const char *model,
@@ -41,11 +62,6 @@ enum qp_rc qp__decoder_stop(struct qp__decoder *d, enum qp__llm_stop stop, const
 /* A new block; QP_TOOBIG when there are too many. */
 enum qp_rc qp__decoder_block(struct qp__decoder *d, size_t *out, struct qp_err *err);
 
-/* The provider sent an error: the answer is over. `value` holds "error" or is its value. */
-void qp__decoder_error(struct qp__decoder *d, const json_t *value);
-/* The slot `end` of a protocol without last events. */
-enum qp_rc qp__decoder_end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err);
-
 /* The meaning of a provider's word for the end of an answer, from a list that ends with a NULL
  * name; QP__LLM_STOP_OTHER: the word is not in the list. */
 struct qp__stop_reason {
@@ -54,7 +70,7 @@ struct qp__stop_reason {
 };
 enum qp__llm_stop qp__stop_of(const struct qp__stop_reason *list, const char *reason);
 
-/* Parses the JSON object of an event. Some servers cut characters in two: halves of surrogate pairs
+/* Parses a JSON object. Some servers cut characters in two: halves of surrogate pairs
  * and of UTF-8 sequences become U+FFFD. */
 enum qp_rc qp__decoder_parse(struct qp_bytes text, json_t **out, struct qp_err *err);
 

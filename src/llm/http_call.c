@@ -38,7 +38,7 @@ on_release(void *arg)
 {
   struct qp__http_call *http = arg;
 
-  http->codec->close(http->reader);
+  qp__decoder_close(http->reader);
   qp__buf_release(&http->reply);
   qp__free(http);
 }
@@ -61,13 +61,12 @@ is_good(const struct qp__http_call *http)
 static enum qp_rc
 end_answer(struct qp__http_call *http, const char *why, struct qp__llm_fault *fault)
 {
-  const struct qp__llm_codec *codec = http->codec;
   enum qp_rc rc = QP_OK;
 
   if (http->is_json && !why)
-    rc = codec->whole(http->reader, qp__buf_bytes(&http->reply), &http->err);
+    rc = qp__decoder_whole(http->reader, qp__buf_bytes(&http->reply), &http->err);
   if (!rc)
-    rc = codec->end(http->reader, fault, &http->err);
+    rc = qp__decoder_end(http->reader, fault, &http->err);
   if (!rc && why && fault->kind == QP__FAULT_CUT)
     qp__fault_set(fault, QP__FAULT_CUT, "the answer was cut: %s", why);
   return rc;
@@ -164,7 +163,7 @@ take_data(struct qp__http_call *http, struct qp_bytes data, struct qp_err *err)
   size_t room = ERROR_BODY_MAX - http->reply.len;
 
   if (is_good(http) && !http->is_json)
-    return http->codec->feed(http->reader, data, err);
+    return qp__decoder_feed(http->reader, data, err);
   if (!is_good(http) && data.len > room)
     data.len = room;
   (void)qp__buf_add(&http->reply, data.data, data.len);
@@ -262,7 +261,7 @@ qp__http_call_start(struct qp__llm_call *call, const struct qp__llm_request *req
   if (!request->body)
     rc = codec->encode(request, &body, err);
   if (!rc)
-    rc = codec->open((struct qp__llm_sink){ on_event, http }, &http->reader, err);
+    rc = qp__decoder_open(codec, (struct qp__llm_sink){ on_event, http }, &http->reader, err);
   if (!rc)
     rc = send_request(http, request->body ? request->body : &body, err);
   qp__buf_release(&body);

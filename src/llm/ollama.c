@@ -6,8 +6,6 @@
  * An error is {"error":"sentence"}. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/err.h"
 #include "base/json.h"
 #include "llm/body_writer.h"
 #include "llm/chat_messages.h"
@@ -130,144 +128,51 @@ encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err
 
 /* ---- answers ---- */
 
-struct reader {
-  struct qp__decoder d;
-  struct qp__toolstream tools;
-  struct qp__buf line; /* the beginning of an incomplete line */
-};
-
 static enum qp_rc
-take_done(struct reader *r, const json_t *root, struct qp_err *err)
+take_done(struct qp__decoder *d, const json_t *root, struct qp_err *err)
 {
   const char *reason = qp__decoder_string(root, "done_reason");
   enum qp__llm_stop stop = QP__LLM_STOP_END;
-  enum qp_rc rc = qp__toolstream_end(&r->tools, err);
+  enum qp_rc rc = qp__toolstream_end(d, err);
 
-  qp__decoder_count(root, "prompt_eval_count", &r->d.usage.input);
-  qp__decoder_count(root, "eval_count", &r->d.usage.output);
+  qp__decoder_count(root, "prompt_eval_count", &d->usage.input);
+  qp__decoder_count(root, "eval_count", &d->usage.output);
   if (!rc)
-    rc = qp__decoder_usage(&r->d, err);
+    rc = qp__decoder_usage(d, err);
   if (reason && strcmp(reason, "length") == 0)
     stop = QP__LLM_STOP_LENGTH;
-  else if (r->tools.count)
+  else if (d->call_count)
     stop = QP__LLM_STOP_TOOLS;
   else if (reason && strcmp(reason, "stop") != 0)
     stop = QP__LLM_STOP_OTHER;
   if (!rc)
-    rc = qp__decoder_stop(&r->d, stop, reason ? reason : "", err);
-  r->d.complete = r->d.over = true;
+    rc = qp__decoder_stop(d, stop, reason ? reason : "", err);
+  d->complete = d->over = true;
   return rc;
 }
 
 static enum qp_rc
-take_line(struct reader *r, struct qp_bytes line, struct qp_err *err)
+take_line(struct qp__decoder *d, json_t *root, struct qp_err *err)
 {
-  json_t *root = NULL;
-  const json_t *message;
-  enum qp_rc rc;
+  const json_t *message = json_object_get(root, "message");
+  enum qp_rc rc = qp__decoder_start(d, NULL, qp__decoder_string(root, "model"), err);
 
-  if (r->d.over || strspn(line.data, " \t\r") >= line.len)
-    return QP_OK;
-  rc = qp__decoder_parse(line, &root, err);
-  if (rc)
-    return rc;
-  if (json_object_get(root, "error")) {
-    qp__decoder_error(&r->d, root);
-    goto out;
-  }
-  message = json_object_get(root, "message");
-  rc = qp__decoder_start(&r->d, NULL, qp__decoder_string(root, "model"), err);
   if (!rc)
-    rc = qp__decoder_more(&r->d, QP__LLM_THINKING, qp__decoder_bytes(message, "thinking"), err);
+    rc = qp__decoder_more(d, QP__LLM_THINKING, qp__decoder_bytes(message, "thinking"), err);
   if (!rc)
-    rc = qp__decoder_more(&r->d, QP__LLM_TEXT, qp__decoder_bytes(message, "content"), err);
+    rc = qp__decoder_more(d, QP__LLM_TEXT, qp__decoder_bytes(message, "content"), err);
   if (!rc)
-    rc = qp__toolstream_feed(&r->tools, json_object_get(message, "tool_calls"), err);
+    rc = qp__toolstream_feed(d, json_object_get(message, "tool_calls"), err);
   if (!rc && json_is_true(json_object_get(root, "done")))
-    rc = take_done(r, root, err);
-out:
-  json_decref(root);
+    rc = take_done(d, root, err);
   return rc;
-}
-
-static enum qp_rc
-open_reader(struct qp__llm_sink sink, struct qp__decoder **out, struct qp_err *err)
-{
-  struct reader *r = qp__alloc0(1, sizeof(*r));
-
-  if (!r)
-    return qp__fail_nomem(err, "the reader of an answer");
-  qp__decoder_init(&r->d, sink);
-  qp__toolstream_init(&r->tools, &r->d);
-  qp__buf_init(&r->line, QP__LLM_EVENT_MAX);
-  *out = &r->d;
-  return QP_OK;
-}
-
-static enum qp_rc
-feed(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err)
-{
-  struct reader *r = (struct reader *)d;
-  const char *p = bytes.data;
-  const char *end = p + bytes.len;
-  enum qp_rc rc = QP_OK;
-
-  while (!rc && p < end) {
-    const char *lf = memchr(p, '\n', (size_t)(end - p));
-
-    (void)qp__buf_add(&r->line, p, (size_t)((lf ? lf : end) - p));
-    rc = qp__buf_check(&r->line, "a line of the stream", err);
-    p = lf ? lf + 1 : end;
-    if (!rc && lf && r->line.len) {
-      rc = take_line(r, qp__buf_bytes(&r->line), err);
-      qp__buf_reset(&r->line);
-    }
-  }
-  return rc;
-}
-
-static enum qp_rc
-whole(struct qp__decoder *d, struct qp_bytes body, struct qp_err *err)
-{
-  enum qp_rc rc = feed(d, body, err);
-
-  return rc ? rc : feed(d, (struct qp_bytes){ "\n", 1 }, err);
-}
-
-/* The last line may lack its end. */
-static enum qp_rc
-end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err)
-{
-  struct reader *r = (struct reader *)d;
-  enum qp_rc rc = QP_OK;
-
-  if (!d->over && r->line.len) {
-    rc = take_line(r, qp__buf_bytes(&r->line), err);
-    if (rc == QP_INVALID)
-      rc = QP_OK; /* cut in the middle */
-  }
-  return rc ? rc : qp__decoder_end(d, fault, err);
-}
-
-static void
-close_reader(struct qp__decoder *d)
-{
-  struct reader *r = (struct reader *)d;
-
-  if (!r)
-    return;
-  qp__toolstream_release(&r->tools);
-  qp__buf_release(&r->line);
-  qp__free(r);
 }
 
 const struct qp__llm_codec qp__codec_ollama = {
   .name = "ollama",
   .path = "/api/chat",
   .encode = encode,
-  .open = open_reader,
-  .feed = feed,
-  .whole = whole,
-  .end = end,
-  .close = close_reader,
+  .reader_size = sizeof(struct qp__decoder),
+  .is_lines = true,
+  .take = take_line,
 };

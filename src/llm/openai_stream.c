@@ -8,16 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
-#include "base/sse.h"
 #include "llm/decoder.h"
 #include "llm/toolstream.h"
 
 struct reader {
   struct qp__decoder d;
-  struct qp__sse sse;
-  struct qp__toolstream tools;
   enum qp__llm_stop stop;
   char reason[64]; /* finish_reason, or "" */
   bool has_usage;
@@ -56,8 +52,8 @@ add_delta(struct reader *r, const json_t *delta, struct qp_err *err)
   if (!rc && json_object_get(delta, "refusal") && qp__decoder_bytes(delta, "refusal").len)
     r->stop = QP__LLM_STOP_REFUSAL;
   if (!rc)
-    rc = qp__toolstream_feed(&r->tools, json_object_get(delta, "tool_calls"), err);
-  return rc ? rc : qp__toolstream_old(&r->tools, json_object_get(delta, "function_call"), err);
+    rc = qp__toolstream_feed(&r->d, json_object_get(delta, "tool_calls"), err);
+  return rc ? rc : qp__toolstream_old(&r->d, json_object_get(delta, "function_call"), err);
 }
 
 static void
@@ -119,13 +115,14 @@ take_timings(struct reader *r, const json_t *timings, struct qp_err *err)
 /* ---- events ---- */
 
 static enum qp_rc
-take_chunk(struct reader *r, const json_t *root, struct qp_err *err)
+take_chunk(struct qp__decoder *d, json_t *root, struct qp_err *err)
 {
+  struct reader *r = (struct reader *)d;
   const json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
   const json_t *delta = json_object_get(choice, "delta");
   const char *reason = qp__decoder_string(choice, "finish_reason");
-  enum qp_rc rc = qp__decoder_start(&r->d, qp__decoder_string(root, "id"),
-                                    qp__decoder_string(root, "model"), err);
+  enum qp_rc rc =
+      qp__decoder_start(d, qp__decoder_string(root, "id"), qp__decoder_string(root, "model"), err);
 
   if (!json_is_object(delta))
     delta = json_object_get(choice, "message");
@@ -138,119 +135,35 @@ take_chunk(struct reader *r, const json_t *root, struct qp_err *err)
   return rc ? rc : take_timings(r, json_object_get(root, "timings"), err);
 }
 
-static bool
-has_error(const json_t *root)
+static enum qp_rc
+take_whole(struct qp__decoder *d, json_t *root, struct qp_err *err)
 {
-  const json_t *error = json_object_get(root, "error");
-
-  return error && !json_is_null(error);
+  if (!json_is_array(json_object_get(root, "choices")))
+    return qp__fail(err, QP_INVALID, "the answer is not a chat completion");
+  return take_chunk(d, root, err);
 }
 
 static enum qp_rc
-on_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
-{
-  struct reader *r = arg;
-  json_t *root = NULL;
-  enum qp_rc rc;
-
-  if (r->d.over)
-    return QP_OK;
-  if (event->data.len == 6 && memcmp(event->data.data, "[DONE]", 6) == 0) {
-    r->d.complete = r->d.over = true;
-    return QP_OK;
-  }
-  rc = qp__decoder_parse(event->data, &root, err);
-  if (rc)
-    return rc;
-  if (has_error(root))
-    qp__decoder_error(&r->d, root);
-  else
-    rc = take_chunk(r, root, err);
-  json_decref(root);
-  return rc;
-}
-
-/* ---- slots ---- */
-
-static enum qp_rc
-open_reader(struct qp__llm_sink sink, struct qp__decoder **out, struct qp_err *err)
-{
-  struct reader *r = qp__alloc0(1, sizeof(*r));
-
-  if (!r)
-    return qp__fail_nomem(err, "the reader of an answer");
-  qp__decoder_init(&r->d, sink);
-  qp__sse_init(&r->sse, QP__LLM_EVENT_MAX);
-  qp__toolstream_init(&r->tools, &r->d);
-  *out = &r->d;
-  return QP_OK;
-}
-
-static enum qp_rc
-feed(struct qp__decoder *d, struct qp_bytes bytes, struct qp_err *err)
+finish(struct qp__decoder *d, struct qp_err *err)
 {
   struct reader *r = (struct reader *)d;
+  enum qp_rc rc = qp__toolstream_end(d, err);
 
-  return qp__sse_feed(&r->sse, bytes, on_event, r, err);
-}
-
-static enum qp_rc
-whole(struct qp__decoder *d, struct qp_bytes body, struct qp_err *err)
-{
-  struct reader *r = (struct reader *)d;
-  json_t *root = NULL;
-  enum qp_rc rc = qp__decoder_parse(body, &root, err);
-
-  if (rc)
-    return rc;
-  if (has_error(root))
-    qp__decoder_error(&r->d, root);
-  else if (!json_is_array(json_object_get(root, "choices")))
-    rc = qp__fail(err, QP_INVALID, "the answer is not a chat completion");
-  else
-    rc = take_chunk(r, root, err);
-  json_decref(root);
-  return rc;
-}
-
-static enum qp_rc
-end(struct qp__decoder *d, struct qp__llm_fault *fault, struct qp_err *err)
-{
-  struct reader *r = (struct reader *)d;
-  enum qp_rc rc = QP_OK;
-
-  if (d->complete && !r->d.fault.kind) {
-    rc = qp__toolstream_end(&r->tools, err);
-    /* Some servers say "stop" when tools are to be called. */
-    if (r->tools.count && (r->stop == QP__LLM_STOP_END || r->stop == QP__LLM_STOP_NONE))
-      r->stop = QP__LLM_STOP_TOOLS;
-    if (r->stop == QP__LLM_STOP_NONE)
-      r->stop = QP__LLM_STOP_OTHER;
-    if (!rc)
-      rc = qp__decoder_stop(&r->d, r->stop, r->reason, err);
-  }
-  return rc ? rc : qp__decoder_end(d, fault, err);
-}
-
-static void
-close_reader(struct qp__decoder *d)
-{
-  struct reader *r = (struct reader *)d;
-
-  if (!r)
-    return;
-  qp__toolstream_release(&r->tools);
-  qp__sse_release(&r->sse);
-  qp__free(r);
+  /* Some servers say "stop" when tools are to be called. */
+  if (d->call_count && (r->stop == QP__LLM_STOP_END || r->stop == QP__LLM_STOP_NONE))
+    r->stop = QP__LLM_STOP_TOOLS;
+  if (r->stop == QP__LLM_STOP_NONE)
+    r->stop = QP__LLM_STOP_OTHER;
+  return rc ? rc : qp__decoder_stop(d, r->stop, r->reason, err);
 }
 
 const struct qp__llm_codec qp__codec_openai = {
   .name = "openai",
   .path = "/chat/completions",
   .encode = qp__openai_encode,
-  .open = open_reader,
-  .feed = feed,
-  .whole = whole,
-  .end = end,
-  .close = close_reader,
+  .reader_size = sizeof(struct reader),
+  .end_mark = "[DONE]",
+  .take = take_chunk,
+  .take_whole = take_whole,
+  .finish = finish,
 };

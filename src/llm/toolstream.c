@@ -21,22 +21,14 @@ struct qp__toolpiece_call {
 };
 
 void
-qp__toolstream_init(struct qp__toolstream *t, struct qp__decoder *d)
+qp__toolstream_release(struct qp__decoder *d)
 {
-  memset(t, 0, sizeof(*t));
-  t->d = d;
-}
-
-void
-qp__toolstream_release(struct qp__toolstream *t)
-{
-  for (size_t i = 0; i < t->count; i++) {
-    qp__free(t->calls[i].id);
-    qp__free(t->calls[i].name);
-    qp__buf_release(&t->calls[i].arguments);
+  for (size_t i = 0; i < d->call_count; i++) {
+    qp__free(d->calls[i].id);
+    qp__free(d->calls[i].name);
+    qp__buf_release(&d->calls[i].arguments);
   }
-  qp__free(t->calls);
-  memset(t, 0, sizeof(*t));
+  qp__free(d->calls);
 }
 
 /* ---- which call ---- */
@@ -52,77 +44,77 @@ struct piece {
 };
 
 static struct qp__toolpiece_call *
-find_id(const struct qp__toolstream *t, const char *id)
+find_id(const struct qp__decoder *d, const char *id)
 {
-  for (size_t i = t->count; i > 0; i--)
-    if (t->calls[i - 1].id && strcmp(t->calls[i - 1].id, id) == 0)
-      return &t->calls[i - 1];
+  for (size_t i = d->call_count; i > 0; i--)
+    if (d->calls[i - 1].id && strcmp(d->calls[i - 1].id, id) == 0)
+      return &d->calls[i - 1];
   return NULL;
 }
 
 static struct qp__toolpiece_call *
-find_index(const struct qp__toolstream *t, json_int_t index)
+find_index(const struct qp__decoder *d, json_int_t index)
 {
-  for (size_t i = t->count; index != NO_INDEX && i > 0; i--)
-    if (t->calls[i - 1].index == index)
-      return &t->calls[i - 1];
+  for (size_t i = d->call_count; index != NO_INDEX && i > 0; i--)
+    if (d->calls[i - 1].index == index)
+      return &d->calls[i - 1];
   return NULL;
 }
 
 /* NULL: a new one. */
 static struct qp__toolpiece_call *
-find_call(const struct qp__toolstream *t, const struct piece *p)
+find_call(const struct qp__decoder *d, const struct piece *p)
 {
   struct qp__toolpiece_call *call;
 
   if (p->id) {
-    call = find_id(t, p->id);
+    call = find_id(d, p->id);
     if (call)
       return call;
-    call = find_index(t, p->index);
+    call = find_index(d, p->index);
     if (call && !call->id && !(call->name && p->name))
       return call;
     return NULL;
   }
   if (p->index != NO_INDEX)
-    return find_index(t, p->index);
-  if (!t->count)
+    return find_index(d, p->index);
+  if (!d->call_count)
     return NULL;
-  call = &t->calls[t->count - 1];
+  call = &d->calls[d->call_count - 1];
   if (p->places > 1)
-    call = p->place < t->count ? &t->calls[p->place] : NULL;
+    call = p->place < d->call_count ? &d->calls[p->place] : NULL;
   return call && p->name && call->name ? NULL : call;
 }
 
 static enum qp_rc
-new_call(struct qp__toolstream *t, json_int_t index, struct qp__toolpiece_call **out,
+new_call(struct qp__decoder *d, json_int_t index, struct qp__toolpiece_call **out,
          struct qp_err *err)
 {
   struct qp__toolpiece_call call = { .index = index };
 
-  if (t->count >= QP__LLM_BLOCKS_MAX)
+  if (d->call_count >= QP__LLM_BLOCKS_MAX)
     return qp__fail(err, QP_TOOBIG, "the answer has more than %d tool calls", QP__LLM_BLOCKS_MAX);
   qp__buf_init(&call.arguments, QP__LLM_EVENT_MAX);
-  if (!qp__vec_push(t->calls, t->count, t->cap, call))
+  if (!qp__vec_push(d->calls, d->call_count, d->call_cap, call))
     return qp__fail_nomem(err, "a tool call");
-  *out = &t->calls[t->count - 1];
+  *out = &d->calls[d->call_count - 1];
   return QP_OK;
 }
 
 /* ---- pieces ---- */
 
 static enum qp_rc
-report_call(struct qp__toolstream *t, struct qp__toolpiece_call *call, const char *name,
+report_call(struct qp__decoder *d, struct qp__toolpiece_call *call, const char *name,
             struct qp_err *err)
 {
   char made[32];
-  enum qp_rc rc = qp__decoder_block(t->d, &call->block, err);
+  enum qp_rc rc = qp__decoder_block(d, &call->block, err);
 
   if (rc)
     return rc;
   (void)snprintf(made, sizeof(made), "call_%zu", call->block);
   call->reported = true;
-  return qp__decoder_call(t->d, call->block, call->id ? call->id : made, name, err);
+  return qp__decoder_call(d, call->block, call->id ? call->id : made, name, err);
 }
 
 /* Keeps a string that is not known yet. */
@@ -148,12 +140,12 @@ add_arguments(struct qp__toolpiece_call *call, const json_t *arguments, struct q
 }
 
 static enum qp_rc
-take_piece(struct qp__toolstream *t, const struct piece *p, struct qp_err *err)
+take_piece(struct qp__decoder *d, const struct piece *p, struct qp_err *err)
 {
-  struct qp__toolpiece_call *call = find_call(t, p);
+  struct qp__toolpiece_call *call = find_call(d, p);
   struct qp_bytes more;
   size_t before;
-  enum qp_rc rc = call ? QP_OK : new_call(t, p->index, &call, err);
+  enum qp_rc rc = call ? QP_OK : new_call(d, p->index, &call, err);
 
   if (rc)
     return rc;
@@ -168,14 +160,14 @@ take_piece(struct qp__toolstream *t, const struct piece *p, struct qp_err *err)
   if (rc || !call->name)
     return rc;
   if (!call->reported)
-    rc = report_call(t, call, call->name, err);
+    rc = report_call(d, call, call->name, err);
   more.data = call->arguments.data ? call->arguments.data + before : "";
   more.len = call->arguments.len - before;
-  return rc ? rc : qp__decoder_text(t->d, QP__LLM_ARGUMENTS, call->block, more, err);
+  return rc ? rc : qp__decoder_text(d, QP__LLM_ARGUMENTS, call->block, more, err);
 }
 
 enum qp_rc
-qp__toolstream_feed(struct qp__toolstream *t, const json_t *pieces, struct qp_err *err)
+qp__toolstream_feed(struct qp__decoder *d, const json_t *pieces, struct qp_err *err)
 {
   size_t n = json_array_size(pieces);
   enum qp_rc rc = QP_OK;
@@ -195,13 +187,13 @@ qp__toolstream_feed(struct qp__toolstream *t, const json_t *pieces, struct qp_er
     };
 
     if (json_is_object(value))
-      rc = take_piece(t, &p, err);
+      rc = take_piece(d, &p, err);
   }
   return rc;
 }
 
 enum qp_rc
-qp__toolstream_old(struct qp__toolstream *t, const json_t *function, struct qp_err *err)
+qp__toolstream_old(struct qp__decoder *d, const json_t *function, struct qp_err *err)
 {
   struct piece p = {
     .index = 0,
@@ -210,25 +202,25 @@ qp__toolstream_old(struct qp__toolstream *t, const json_t *function, struct qp_e
     .places = 1,
   };
 
-  return json_is_object(function) ? take_piece(t, &p, err) : QP_OK;
+  return json_is_object(function) ? take_piece(d, &p, err) : QP_OK;
 }
 
 enum qp_rc
-qp__toolstream_end(struct qp__toolstream *t, struct qp_err *err)
+qp__toolstream_end(struct qp__decoder *d, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
-  for (size_t i = 0; !rc && i < t->count; i++) {
-    struct qp__toolpiece_call *call = &t->calls[i];
+  for (size_t i = 0; !rc && i < d->call_count; i++) {
+    struct qp__toolpiece_call *call = &d->calls[i];
 
     if (!call->reported) { /* the name was never received */
-      rc = report_call(t, call, "unnamed", err);
+      rc = report_call(d, call, "unnamed", err);
       if (!rc)
-        rc = qp__decoder_text(t->d, QP__LLM_ARGUMENTS, call->block, qp__buf_bytes(&call->arguments),
+        rc = qp__decoder_text(d, QP__LLM_ARGUMENTS, call->block, qp__buf_bytes(&call->arguments),
                               err);
     }
     if (!rc)
-      rc = qp__decoder_call_end(t->d, call->block, qp__buf_bytes(&call->arguments), err);
+      rc = qp__decoder_call_end(d, call->block, qp__buf_bytes(&call->arguments), err);
   }
   return rc;
 }

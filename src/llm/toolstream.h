@@ -16,22 +16,13 @@
 
 #include "llm/decoder.h"
 
-struct qp__toolpiece_call;
-
-struct qp__toolstream {
-  struct qp__decoder *d;
-  struct qp__toolpiece_call *calls;
-  size_t count, cap;
-};
-
-void qp__toolstream_init(struct qp__toolstream *t, struct qp__decoder *d);
-void qp__toolstream_release(struct qp__toolstream *t);
+void qp__toolstream_release(struct qp__decoder *d);
 
 /* One list of pieces, the "tool_calls" of a delta. Anything but an array is ignored. */
-enum qp_rc qp__toolstream_feed(struct qp__toolstream *t, const json_t *pieces, struct qp_err *err);
+enum qp_rc qp__toolstream_feed(struct qp__decoder *d, const json_t *pieces, struct qp_err *err);
 /* One piece of the old form, "function_call". */
-enum qp_rc qp__toolstream_old(struct qp__toolstream *t, const json_t *function, struct qp_err *err);
+enum qp_rc qp__toolstream_old(struct qp__decoder *d, const json_t *function, struct qp_err *err);
 /* The answer is complete: all calls end. */
-enum qp_rc qp__toolstream_end(struct qp__toolstream *t, struct qp_err *err);
+enum qp_rc qp__toolstream_end(struct qp__decoder *d, struct qp_err *err);
 
 #endif

@@ -15,6 +15,7 @@
 #include "alloc_fault.h"
 #include "llm/answer.h"
 #include "llm/call.h"
+#include "llm/decoder.h"
 #include "llm/demo.h"
 #include "llm/models.h"
 #include "llm/provider.h"
@@ -143,14 +144,14 @@ decode(struct qp__buf *out)
   enum qp_rc rc;
 
   qp__answer_init(&answer, codec->name);
-  rc = codec->open((struct qp__llm_sink){ qp__answer_feed, &answer }, &reader, NULL);
+  rc = qp__decoder_open(codec, (struct qp__llm_sink){ qp__answer_feed, &answer }, &reader, NULL);
   if (!rc)
-    rc = codec->feed(reader, (struct qp_bytes){ stream, half }, NULL);
+    rc = qp__decoder_feed(reader, (struct qp_bytes){ stream, half }, NULL);
   if (!rc)
-    rc = codec->feed(reader, (struct qp_bytes){ stream + half, strlen(stream) - half }, NULL);
+    rc = qp__decoder_feed(reader, (struct qp_bytes){ stream + half, strlen(stream) - half }, NULL);
   if (!rc)
-    rc = codec->end(reader, &fault, NULL);
-  codec->close(reader);
+    rc = qp__decoder_end(reader, &fault, NULL);
+  qp__decoder_close(reader);
   if (!rc)
     rc = qp__answer_message(&answer, false, 5, &message, NULL);
   if (!rc)

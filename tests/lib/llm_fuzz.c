@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "llm/answer.h"
+#include "llm/decoder.h"
 #include "llm_test.h"
 
 struct run {
@@ -94,25 +95,25 @@ read_answer(const struct qp__llm_codec *codec, struct run *r, struct qp_bytes te
   memset(r, 0, sizeof(*r));
   qp__buf_init(&r->log, (size_t)1 << 26);
   qp__answer_init(&r->answer, codec->name);
-  if (codec->open((struct qp__llm_sink){ on_event, r }, &reader, NULL))
+  if (qp__decoder_open(codec, (struct qp__llm_sink){ on_event, r }, &reader, NULL))
     die("no reader");
-  rc = piece ? QP_OK : codec->whole(reader, text, NULL);
+  rc = piece ? QP_OK : qp__decoder_whole(reader, text, NULL);
   for (size_t at = 0; piece && !rc && at < text.len; at += piece) {
     size_t n = text.len - at < piece ? text.len - at : piece;
     char *copy = malloc(n);
 
     memcpy(copy, text.data + at, n);
-    rc = codec->feed(reader, (struct qp_bytes){ copy, n }, NULL);
+    rc = qp__decoder_feed(reader, (struct qp_bytes){ copy, n }, NULL);
     free(copy);
   }
   if (!rc)
-    rc = codec->end(reader, &fault, NULL);
+    rc = qp__decoder_end(reader, &fault, NULL);
   if (!rc && fault.kind && !fault.message[0])
     die("a fault without a reason");
   if (!rc && !fault.kind && memchr(r->is_open, true, sizeof(r->is_open)))
     die("complete, with a call that never ended");
   (void)qp__buf_addf(&r->log, "%d", (int)rc);
-  codec->close(reader);
+  qp__decoder_close(reader);
   return rc;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "llm/decoder.h"
 #include "model/message.h"
 
 #define BIG ((size_t)1 << 28)
@@ -76,8 +77,7 @@ llm_log_event(void *arg, const struct qp__llm_event *event, struct qp_err *err)
 }
 
 static enum qp_rc
-feed_pieces(const struct qp__llm_codec *codec, struct qp__decoder *reader, struct qp_bytes stream,
-            size_t cut, struct qp_err *err)
+feed_pieces(struct qp__decoder *reader, struct qp_bytes stream, size_t cut, struct qp_err *err)
 {
   size_t at = 0;
   enum qp_rc rc = QP_OK;
@@ -91,7 +91,7 @@ feed_pieces(const struct qp__llm_codec *codec, struct qp__decoder *reader, struc
       n = stream.len - at;
     copy = malloc(n);
     memcpy(copy, stream.data + at, n);
-    rc = codec->feed(reader, (struct qp_bytes){ copy, n }, err);
+    rc = qp__decoder_feed(reader, (struct qp_bytes){ copy, n }, err);
     free(copy);
     at += n;
   }
@@ -109,17 +109,18 @@ llm_read(const struct qp__llm_codec *codec, struct qp_bytes stream, size_t cut)
   enum qp_rc rc;
 
   qp__buf_init(&log, BIG);
-  assert_int_equal(codec->open((struct qp__llm_sink){ llm_log_event, &log }, &reader, &err), QP_OK);
-  rc = feed_pieces(codec, reader, stream, cut, &err);
+  assert_int_equal(
+      qp__decoder_open(codec, (struct qp__llm_sink){ llm_log_event, &log }, &reader, &err), QP_OK);
+  rc = feed_pieces(reader, stream, cut, &err);
   if (!rc)
-    rc = codec->end(reader, &fault, &err);
+    rc = qp__decoder_end(reader, &fault, &err);
   if (rc)
     (void)qp__buf_addf(&log, "failed %s\n", qp_rc_name(rc));
   else if (fault.kind)
     (void)qp__buf_addf(&log, "fault %s %s\n", qp__fault_name(fault.kind), fault.message);
   else
     (void)qp__buf_add_str(&log, "complete\n");
-  codec->close(reader);
+  qp__decoder_close(reader);
   text = strdup(log.data);
   qp__buf_release(&log);
   return text;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "llm/answer.h"
+#include "llm/decoder.h"
 #include "llm_test.h"
 
 static void
@@ -18,10 +19,12 @@ feed_stream(struct qp__answer *a, const struct qp__llm_codec *codec, const char 
   struct qp__llm_fault fault;
   struct qp__decoder *reader = NULL;
 
-  assert_int_equal(codec->open((struct qp__llm_sink){ qp__answer_feed, a }, &reader, NULL), QP_OK);
-  assert_int_equal(codec->feed(reader, (struct qp_bytes){ stream, strlen(stream) }, NULL), QP_OK);
-  assert_int_equal(codec->end(reader, &fault, NULL), QP_OK);
-  codec->close(reader);
+  assert_int_equal(
+      qp__decoder_open(codec, (struct qp__llm_sink){ qp__answer_feed, a }, &reader, NULL), QP_OK);
+  assert_int_equal(qp__decoder_feed(reader, (struct qp_bytes){ stream, strlen(stream) }, NULL),
+                   QP_OK);
+  assert_int_equal(qp__decoder_end(reader, &fault, NULL), QP_OK);
+  qp__decoder_close(reader);
 }
 
 static void

@@ -277,14 +277,16 @@ a_body_that_comes_at_once(void **state)
 
   (void)state;
   qp__buf_init(&log, 10000);
-  assert_int_equal(codec->open((struct qp__llm_sink){ llm_log_event, &log }, &reader, NULL), QP_OK);
-  assert_int_equal(codec->whole(reader, (struct qp_bytes){ body, sizeof(body) - 1 }, NULL), QP_OK);
+  assert_int_equal(
+      qp__decoder_open(codec, (struct qp__llm_sink){ llm_log_event, &log }, &reader, NULL), QP_OK);
+  assert_int_equal(qp__decoder_whole(reader, (struct qp_bytes){ body, sizeof(body) - 1 }, NULL),
+                   QP_OK);
   assert_true(reader->over);
-  assert_int_equal(codec->end(reader, &fault, NULL), QP_OK);
+  assert_int_equal(qp__decoder_end(reader, &fault, NULL), QP_OK);
   assert_int_equal(fault.kind, QP__FAULT_NONE);
   assert_string_equal(log.data, "start id=i model=m\nusage in=1 read=0 write=0 out=2\n"
                                 "text 0 \"hi\"\ncall 1 a f\nstop 2 tool_use\nend 1 {\"x\":1}\n");
-  codec->close(reader);
+  qp__decoder_close(reader);
   qp__buf_release(&log);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "llm/decoder.h"
 #include "llm_test.h"
 
 #define DATA(json) "data: " json "\n\n"
@@ -308,14 +309,16 @@ a_body_that_comes_at_once(void **state)
 
   (void)state;
   qp__buf_init(&log, 10000);
-  assert_int_equal(codec->open((struct qp__llm_sink){ llm_log_event, &log }, &reader, NULL), QP_OK);
-  assert_int_equal(codec->whole(reader, (struct qp_bytes){ body, sizeof(body) - 1 }, NULL), QP_OK);
-  assert_int_equal(codec->end(reader, &fault, NULL), QP_OK);
+  assert_int_equal(
+      qp__decoder_open(codec, (struct qp__llm_sink){ llm_log_event, &log }, &reader, NULL), QP_OK);
+  assert_int_equal(qp__decoder_whole(reader, (struct qp_bytes){ body, sizeof(body) - 1 }, NULL),
+                   QP_OK);
+  assert_int_equal(qp__decoder_end(reader, &fault, NULL), QP_OK);
   assert_int_equal(fault.kind, QP__FAULT_NONE);
   assert_string_equal(log.data, STARTED "text 0 \"hi\"\ncall 1 a f\narguments 1 \"{}\"\n"
                                         "usage in=1 read=0 write=0 out=2\nend 1 {}\n"
                                         "stop 2 tool_calls\n");
-  codec->close(reader);
+  qp__decoder_close(reader);
   qp__buf_release(&log);
 }
 
