@@ -226,28 +226,23 @@ read_play(struct reader *r, const char *path, const json_t *list, struct step *s
 }
 
 static enum qp_rc
-read_step(struct reader *r, size_t i, const json_t *object, struct step *step, struct qp_err *err)
+read_step(void *arg, const struct qp__place *at, json_t *object, struct qp_err *err)
 {
-  char path[48];
-  struct qp__place at = { r->what, path };
+  struct reader *r = arg;
+  struct step *step = &r->script->steps[r->script->count++];
   json_t *play = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = read_string(r, at, object, "match", &step->match, err);
 
-  (void)snprintf(path, sizeof(path), "steps[%zu]", i);
-  if (!json_is_object(object))
-    return qp__field_fail(&at, "", "must be an object", err);
-  (void)snprintf(path, sizeof(path), "steps[%zu].", i);
-  rc = read_string(r, &at, object, "match", &step->match, err);
   if (!rc)
-    rc = read_string(r, &at, object, "after_tool", &step->after_tool, err);
+    rc = read_string(r, at, object, "after_tool", &step->after_tool, err);
   step->left = step->match ? EVER : 1;
   if (!rc)
-    rc = read_count(&at, object, "times", INT32_MAX, &step->left, err);
+    rc = read_count(at, object, "times", INT32_MAX, &step->left, err);
   if (!rc)
-    rc = qp__field_array(&at, object, "play", &play, err);
+    rc = qp__field_array(at, object, "play", &play, err);
   if (!rc && !play)
-    rc = qp__field_fail(&at, "play", "is missing", err);
-  return rc ? rc : read_play(r, path, play, step, err);
+    rc = qp__field_fail(at, "play", "is missing", err);
+  return rc ? rc : read_play(r, at->path, play, step, err);
 }
 
 static enum qp_rc
@@ -256,7 +251,6 @@ read_script(struct reader *r, const json_t *root, struct qp_err *err)
   struct qp__place at = { r->what, "" };
   struct qp__demo_script *script = r->script;
   json_t *steps = NULL;
-  size_t n;
   enum qp_rc rc;
 
   script->interval_ms = QP__DEMO_INTERVAL_MS;
@@ -265,14 +259,11 @@ read_script(struct reader *r, const json_t *root, struct qp_err *err)
     rc = qp__field_array(&at, root, "steps", &steps, err);
   if (rc)
     return rc;
-  n = json_array_size(steps);
-  script->steps = qp__arena_alloc(&script->arena, (n + 1) * sizeof(*script->steps));
+  script->steps =
+      qp__arena_alloc(&script->arena, (json_array_size(steps) + 1) * sizeof(*script->steps));
   if (!script->steps)
     return qp__fail_nomem(err, r->what);
-  for (size_t i = 0; !rc && i < n; i++)
-    rc = read_step(r, i, json_array_get(steps, i), &script->steps[i], err);
-  script->count = n;
-  return rc;
+  return qp__field_each(r->what, "steps", steps, read_step, r, err);
 }
 
 enum qp_rc

@@ -32,8 +32,9 @@ check_schema(const struct qp__place *at, const json_t *schema, struct qp_err *er
   return schema ? qp__value_check_depth(at->what, schema, DEPTH_ABOVE + 1, err) : QP_OK;
 }
 
+/* `arg` is the list that the tool is in. */
 static enum qp_rc
-check_tool(const struct qp__place *at, const json_t *tool, struct qp_err *err)
+check_tool(void *arg, const struct qp__place *at, json_t *tool, struct qp_err *err)
 {
   const char *description = NULL;
   const json_t *strict = json_object_get(tool, "strict");
@@ -59,6 +60,8 @@ check_tool(const struct qp__place *at, const json_t *tool, struct qp_err *err)
                         "is unknown; a tool has \"name\", \"description\", \"parameters\" and "
                         "\"strict\"",
                         err);
+  if (!rc && qp__client_tool_find(arg, name) != tool)
+    rc = qp__field_fail(at, "name", "is the name of an earlier tool", err);
   json_decref(rest);
   return rc;
 }
@@ -81,30 +84,15 @@ check_size(const char *what, const json_t *tools, struct qp_err *err)
 enum qp_rc
 qp__client_tools_check(const char *what, const json_t *tools, struct qp_err *err)
 {
-  size_t count = json_array_size(tools);
+  enum qp_rc rc;
 
   if (!json_is_array(tools))
     return qp__fail(err, QP_INVALID, "%s: \"tools\" must be a list of tools", what);
-  if (count > QP__CLIENT_TOOLS_MAX)
+  if (json_array_size(tools) > QP__CLIENT_TOOLS_MAX)
     return qp__fail(err, QP_TOOBIG, "%s: \"tools\" has more than %d tools", what,
                     QP__CLIENT_TOOLS_MAX);
-  for (size_t i = 0; i < count; i++) {
-    const json_t *tool = json_array_get(tools, i);
-    char path[40];
-    struct qp__place at = { what, path };
-    enum qp_rc rc;
-
-    (void)snprintf(path, sizeof(path), "tools[%zu]%s", i, json_is_object(tool) ? "." : "");
-    if (!json_is_object(tool))
-      return qp__field_fail(&at, "", "must be an object", err);
-    rc = check_tool(&at, tool, err);
-    if (!rc &&
-        qp__client_tool_find(tools, json_string_value(json_object_get(tool, "name"))) != tool)
-      rc = qp__field_fail(&at, "name", "is the name of an earlier tool", err);
-    if (rc)
-      return rc;
-  }
-  return check_size(what, tools, err);
+  rc = qp__field_each(what, "tools", tools, check_tool, (json_t *)tools, err);
+  return rc ? rc : check_size(what, tools, err);
 }
 
 const json_t *

@@ -95,6 +95,24 @@ qp__field_name(const struct qp__place *at, const json_t *object, const char *key
   return QP_OK;
 }
 
+enum qp_rc
+qp__field_each(const char *what, const char *name, const json_t *list, qp__element_fn *fn,
+               void *arg, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; !rc && i < json_array_size(list); i++) {
+    json_t *element = json_array_get(list, i);
+    bool is_object = json_is_object(element);
+    char path[40];
+    struct qp__place at = { what, path };
+
+    (void)snprintf(path, sizeof(path), "%s[%zu]%s", name, i, is_object ? "." : "");
+    rc = is_object ? fn(arg, &at, element, err) : qp__field_fail(&at, "", "must be an object", err);
+  }
+  return rc;
+}
+
 /* ---- unknown fields ---- */
 
 static bool

@@ -29,6 +29,12 @@ enum qp_rc qp__field_need(const struct qp__place *at, const json_t *object, cons
 enum qp_rc qp__field_name(const struct qp__place *at, const json_t *object, const char *key,
                           const struct qp__name_set *names, unsigned *out, struct qp_err *err);
 
+/* Calls `fn` for each element of a list of objects, with the element's place: "`name`[2].". */
+typedef enum qp_rc qp__element_fn(void *arg, const struct qp__place *at, json_t *element,
+                                  struct qp_err *err);
+enum qp_rc qp__field_each(const char *what, const char *name, const json_t *list,
+                          qp__element_fn *fn, void *arg, struct qp_err *err);
+
 /* The fields of `object` that are not in `known` (ended by NULL), in order, as a new object; *out
  * is NULL if there are none. The values are shared with `object`. QP_NOMEM. */
 enum qp_rc qp__field_rest(const char *what, const json_t *object, const char *const *known,

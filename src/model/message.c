@@ -52,7 +52,7 @@ const struct qp__name_set qp__role_names = { role_list, COUNT(role_list) };
 const struct qp__name_set qp__type_names = { type_list, COUNT(type_list) };
 const struct qp__name_set qp__approval_names = { approval_list, COUNT(approval_list) };
 const struct qp__name_set qp__display_names = { display_list, COUNT(display_list) };
-static const struct qp__name_set status_names = { status_list, COUNT(status_list) };
+const struct qp__name_set qp__status_names = { status_list, COUNT(status_list) };
 
 const char *
 qp_role_name(enum qp_role role)
@@ -81,50 +81,19 @@ qp_display_name(enum qp_display display)
 const char *
 qp_message_status_name(enum qp_message_status status)
 {
-  return qp__name_set_get(&status_names, (unsigned)status);
-}
-
-bool
-qp__role_find(const char *name, size_t len, enum qp_role *out)
-{
-  unsigned i;
-
-  if (!qp__name_set_find(&qp__role_names, name, len, &i))
-    return false;
-  *out = (enum qp_role)i;
-  return true;
-}
-
-bool
-qp__type_find(const char *name, size_t len, enum qp_message_type *out)
-{
-  unsigned i;
-
-  if (!qp__name_set_find(&qp__type_names, name, len, &i))
-    return false;
-  *out = (enum qp_message_type)i;
-  return true;
-}
-
-bool
-qp__status_find(const char *name, size_t len, enum qp_message_status *out)
-{
-  unsigned i;
-
-  if (!qp__name_set_find(&status_names, name, len, &i))
-    return false;
-  *out = (enum qp_message_status)i;
-  return true;
+  return qp__name_set_get(&qp__status_names, (unsigned)status);
 }
 
 enum qp_rc
 qp_role_parse(const char *name, enum qp_role *out, struct qp_err *err)
 {
   char all[80];
+  unsigned role;
 
-  if (!name || !qp__role_find(name, strlen(name), out))
+  if (!name || !qp__name_set_find(&qp__role_names, name, strlen(name), &role))
     return qp__fail(err, QP_INVALID, "the role must be one of %s",
                     qp__name_set_list(&qp__role_names, all, sizeof(all)));
+  *out = (enum qp_role)role;
   return QP_OK;
 }
 
@@ -153,15 +122,12 @@ qp_message_new_text(enum qp_role role, struct qp_bytes text, struct qp_message *
   struct qp_message *m = NULL;
   enum qp_rc rc = qp_message_new(role, &m, err);
 
+  if (!rc)
+    rc = qp_message_add_part(m, &part, err);
   if (rc)
-    goto out;
-  rc = qp_message_add_part(m, &part, err);
-  if (rc)
-    goto out;
-  *out = m;
-  m = NULL;
-out:
-  qp_message_free(m);
+    qp_message_free(m);
+  else
+    *out = m;
   return rc;
 }
 
@@ -313,9 +279,8 @@ qp_message_set_metadata(struct qp_message *m, const char *json, struct qp_err *e
   if (!json)
     return qp__fail(err, QP_INVALID, "the metadata is missing");
   rc = qp__json_parse_object("metadata", text, &value, err);
-  if (rc)
-    return rc;
-  rc = qp__value_check_depth("metadata", value, 1, err);
+  if (!rc)
+    rc = qp__value_check_depth("metadata", value, 1, err);
   if (rc) {
     json_decref(value);
     return rc;

@@ -21,6 +21,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "model/field.h"
 #include "quipu.h"
 
 struct qp__part_data {
@@ -87,10 +88,11 @@ enum qp_message_type qp__message_effective_type(const struct qp_message *m);
  * to 32 bits. */
 uint32_t qp__message_tokens(const struct qp_message *m);
 
-/* Find the enum constant of a stored name. False: unknown name. Roles are accepted in any letter
- * case ("User"). */
-bool qp__role_find(const char *name, size_t len, enum qp_role *out);
-bool qp__type_find(const char *name, size_t len, enum qp_message_type *out);
-bool qp__status_find(const char *name, size_t len, enum qp_message_status *out);
+/* The stored names of enum constants; roles are accepted in any letter case ("User"). */
+extern const struct qp__name_set qp__role_names;
+extern const struct qp__name_set qp__type_names;
+extern const struct qp__name_set qp__approval_names;
+extern const struct qp__name_set qp__display_names;
+extern const struct qp__name_set qp__status_names;
 
 #endif

@@ -9,11 +9,6 @@
 #include "model/field.h"
 #include "model/message.h"
 
-extern const struct qp__name_set qp__role_names;
-extern const struct qp__name_set qp__type_names;
-extern const struct qp__name_set qp__approval_names;
-extern const struct qp__name_set qp__display_names;
-
 /* No limit here: callers decide how much a message holds in memory, and the store checks the
  * encoded size when it saves the message. */
 #define QP__MESSAGE_BUF_MAX (SIZE_MAX / 4)

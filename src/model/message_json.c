@@ -5,7 +5,6 @@
  *     any letter case, null for an absent field. The stored form has only one spelling. */
 #include "model/message_int.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -59,8 +58,9 @@ decode_known_part(const struct qp__place *at, const json_t *object, struct qp_pa
 }
 
 static enum qp_rc
-decode_part(const struct qp__place *at, json_t *object, struct qp_message *m, struct qp_err *err)
+decode_part(void *arg, const struct qp__place *at, json_t *object, struct qp_err *err)
 {
+  struct qp_message *m = arg;
   struct qp_part part = { .kind = QP_PART_OTHER };
   const char *const *known = NULL;
   const char *type = NULL;
@@ -83,26 +83,6 @@ decode_part(const struct qp__place *at, json_t *object, struct qp_message *m, st
   return decode_known_part(at, object, &part, known, m, err);
 }
 
-static enum qp_rc
-decode_parts(const char *what, const json_t *content, struct qp_message *m, struct qp_err *err)
-{
-  for (size_t i = 0; i < json_array_size(content); i++) {
-    json_t *object = json_array_get(content, i);
-    char path[40];
-    struct qp__place at = { what, path };
-    enum qp_rc rc;
-
-    (void)snprintf(path, sizeof(path), "content[%zu]", i);
-    if (!json_is_object(object))
-      return qp__field_fail(&at, "", "must be an object", err);
-    (void)snprintf(path, sizeof(path), "content[%zu].", i);
-    rc = decode_part(&at, object, m, err);
-    if (rc)
-      return rc;
-  }
-  return QP_OK;
-}
-
 /* "content" as an array or as one string, or "text". */
 static enum qp_rc
 decode_content(const struct qp__place *at, const json_t *root, struct qp_message *m,
@@ -118,7 +98,7 @@ decode_content(const struct qp__place *at, const json_t *root, struct qp_message
   if (!short_form && !content)
     return QP_OK;
   if (json_is_array(content))
-    return decode_parts(at->what, content, m, err);
+    return qp__field_each(at->what, "content", content, decode_part, m, err);
   if (content && !json_is_string(content))
     return qp__field_fail(at, "content", "must be an array or a string", err);
   rc = qp__field_text(at, root, short_form ? "text" : "content", &part.text, err);
@@ -193,15 +173,12 @@ qp__message_from_value(const char *what, const json_t *root, struct qp_message *
   if (!m)
     return qp__fail_nomem(err, what);
   rc = decode_head(&at, root, m, err);
+  if (!rc)
+    rc = decode_body(&at, root, m, err);
   if (rc)
-    goto out;
-  rc = decode_body(&at, root, m, err);
-  if (rc)
-    goto out;
-  *out = m;
-  m = NULL;
-out:
-  qp_message_free(m);
+    qp_message_free(m);
+  else
+    *out = m;
   return rc;
 }
 

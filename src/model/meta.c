@@ -282,8 +282,8 @@ qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, struct qp__meta
   m = qp__alloc0(1, sizeof(*m));
   if (!m || !qp__str_replace(&m->title, spec->title) ||
       !qp__str_replace(&m->active, QP__BRANCH_MAIN)) {
-    rc = qp__fail_nomem(err, "a context");
-    goto out;
+    qp__meta_free(m);
+    return qp__fail_nomem(err, "a context");
   }
   m->id = spec->id;
   m->parent_id = spec->parent_id;
@@ -291,17 +291,14 @@ qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, struct qp__meta
   m->updated_at = now_ms;
   m->state = QP_STATE_IDLE;
   rc = config_of_spec(spec, &m->config, err);
-  if (rc)
-    goto out;
-  rc = qp__meta_branch_add(m, QP__BRANCH_MAIN, now_ms, NULL, err);
+  if (!rc)
+    rc = qp__meta_branch_add(m, QP__BRANCH_MAIN, now_ms, NULL, err);
   if (!rc)
     rc = add_owner(m, spec->owner, err);
   if (rc)
-    goto out;
-  *out = m;
-  m = NULL;
-out:
-  qp__meta_free(m);
+    qp__meta_free(m);
+  else
+    *out = m;
   return rc;
 }
 
@@ -474,22 +471,15 @@ qp__meta_decode(const char *what, struct qp_bytes json, struct qp__meta **out, s
     return qp__fail(err, QP_TOOBIG, "%s is over its limit of %zu bytes", what, QP__META_MAX);
   rc = qp__json_parse_object(what, json, &root, err);
   if (rc)
-    goto out;
+    return rc;
   m = qp__alloc0(1, sizeof(*m));
-  if (!m) {
-    rc = qp__fail_nomem(err, what);
-    goto out;
-  }
-  rc = decode_head(&at, root, m, err);
+  rc = m ? decode_head(&at, root, m, err) : qp__fail_nomem(err, what);
+  if (!rc)
+    rc = decode_body(&at, root, m, err);
   if (rc)
-    goto out;
-  rc = decode_body(&at, root, m, err);
-  if (rc)
-    goto out;
-  *out = m;
-  m = NULL;
-out:
-  qp__meta_free(m);
+    qp__meta_free(m);
+  else
+    *out = m;
   json_decref(root);
   return rc;
 }

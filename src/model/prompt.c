@@ -139,16 +139,13 @@ enum qp_rc
 qp__prompt_encode(const struct qp__stored_prompt *p, struct qp__buf *out, struct qp_err *err)
 {
   json_t *o = json_object();
+  bool bad = qp__json_set_str(o, "id", p->id) || qp__json_set_str(o, "name", p->name) ||
+             qp__json_set_str(o, "description", p->description) ||
+             qp__json_set_str(o, "content", p->content) ||
+             qp__json_set_time(o, "created_at", p->created_at) ||
+             qp__json_set_time(o, "updated_at", p->updated_at) || qp__field_add_rest(o, p->extra);
 
-  if (qp__json_set_str(o, "id", p->id) || qp__json_set_str(o, "name", p->name) ||
-      qp__json_set_str(o, "description", p->description) ||
-      qp__json_set_str(o, "content", p->content) ||
-      qp__json_set_time(o, "created_at", p->created_at) ||
-      qp__json_set_time(o, "updated_at", p->updated_at) || qp__field_add_rest(o, p->extra)) {
-    json_decref(o);
-    o = NULL;
-  }
-  return qp__value_write_new("the system prompt", o, QP__PRETTY, out, err);
+  return qp__value_write_new("the system prompt", qp__json_built(o, bad), QP__PRETTY, out, err);
 }
 
 enum qp_rc

@@ -257,17 +257,17 @@ qp__session_decode(struct qp_bytes line, struct qp__session **out, struct qp_err
 
 /* ---- writing ---- */
 
-/* Writes a new value as a line and releases it. */
-static enum qp_rc
-write_line(json_t *value, uint32_t before, struct qp__buf *out, uint32_t *sum, struct qp_err *err)
+enum qp_rc
+qp__session_write_line(const char *what, json_t *value, uint32_t before, struct qp__buf *out,
+                       uint32_t *sum, struct qp_err *err)
 {
   size_t start = out->len;
-  enum qp_rc rc = qp__value_write_new(WHAT, value, QP__COMPACT, out, err);
+  enum qp_rc rc = qp__value_write_new(what, value, QP__COMPACT, out, err);
 
   if (!rc)
     rc = qp__seal_line(out, start, before, sum, err);
   if (!rc && qp__buf_add_char(out, '\n'))
-    rc = qp__buf_check(out, WHAT, err);
+    rc = qp__buf_check(out, what, err);
   return rc;
 }
 
@@ -276,30 +276,21 @@ qp__session_encode(const struct qp__session *s, uint32_t before, struct qp__buf 
                    struct qp_err *err)
 {
   json_t *o = json_object();
-
-  if (qp__json_set_str(o, "id", s->id) || qp__json_set_str(o, "agent_id", s->agent_id) ||
-      qp__json_set_str(o, "source", s->source) || qp__json_set_str(o, "title", s->title) ||
-      json_object_set_new(o, "message_count", json_integer((json_int_t)s->messages)) ||
-      json_object_set_new(o, "chunk_count", json_integer((json_int_t)s->chunks)) ||
-      json_object_set_new(o, "chunk_size", json_integer((json_int_t)s->chunk_size)) ||
-      (s->created_text ? qp__json_set_str(o, "created_at", s->created_text)
-                       : qp__json_set_time(o, "created_at", s->created_at)) ||
-      qp__json_set_time(o, "updated_at", s->updated_at) || qp__field_add_rest(o, s->extra)) {
-    json_decref(o);
-    o = NULL;
-  }
-  return write_line(o, before, out, sum, err);
+  bool bad = qp__json_set_str(o, "id", s->id) || qp__json_set_str(o, "agent_id", s->agent_id) ||
+             qp__json_set_str(o, "source", s->source) || qp__json_set_str(o, "title", s->title) ||
+             json_object_set_new(o, "message_count", json_integer((json_int_t)s->messages)) ||
+             json_object_set_new(o, "chunk_count", json_integer((json_int_t)s->chunks)) ||
+             json_object_set_new(o, "chunk_size", json_integer((json_int_t)s->chunk_size)) ||
+             (s->created_text ? qp__json_set_str(o, "created_at", s->created_text)
+                              : qp__json_set_time(o, "created_at", s->created_at)) ||
+             qp__json_set_time(o, "updated_at", s->updated_at) || qp__field_add_rest(o, s->extra);
+  return qp__session_write_line(WHAT, qp__json_built(o, bad), before, out, sum, err);
 }
 
 enum qp_rc
 qp__session_encode_deletion(const char *id, uint32_t before, struct qp__buf *out, uint32_t *sum,
                             struct qp_err *err)
 {
-  json_t *o = json_object();
-
-  if (qp__json_set_str(o, "id", id) || json_object_set_new(o, "deleted", json_true())) {
-    json_decref(o);
-    o = NULL;
-  }
-  return write_line(o, before, out, sum, err);
+  return qp__session_write_line(WHAT, json_pack("{s:s, s:b}", "id", id, "deleted", 1), before, out,
+                                sum, err);
 }

@@ -61,6 +61,11 @@ enum qp_rc qp__session_encode(const struct qp__session *s, uint32_t before, stru
 enum qp_rc qp__session_encode_deletion(const char *id, uint32_t before, struct qp__buf *out,
                                        uint32_t *sum, struct qp_err *err);
 
+/* Appends a new value as a line with its checksum and releases it. NULL means that building it ran
+ * out of memory. */
+enum qp_rc qp__session_write_line(const char *what, json_t *value, uint32_t before,
+                                  struct qp__buf *out, uint32_t *sum, struct qp_err *err);
+
 /* ---- messages ---- */
 
 struct qp__session_message {

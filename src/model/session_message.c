@@ -129,16 +129,11 @@ static enum qp_rc
 encode(const json_t *root, enum qp_role role, int64_t now, struct qp__buf *out, struct qp_err *err)
 {
   json_t *rest = NULL;
-  size_t start = out->len;
   enum qp_rc rc = qp__field_rest(WHAT, root, known_fields, &rest, err);
 
   if (rc)
     return rc;
-  rc = qp__value_write_new(WHAT, build(root, role, now, rest), QP__COMPACT, out, err);
-  if (!rc)
-    rc = qp__seal_line(out, start, 0, NULL, err);
-  if (!rc && qp__buf_add_char(out, '\n'))
-    rc = qp__buf_check(out, WHAT, err);
+  rc = qp__session_write_line(WHAT, build(root, role, now, rest), 0, out, NULL, err);
   json_decref(rest);
   return rc;
 }

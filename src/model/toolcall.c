@@ -4,7 +4,6 @@
  * "arguments" and "result" may be any value and are always written; a missing value is null. */
 #include "model/message_int.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -135,22 +134,14 @@ qp_message_add_tool_call(struct qp_message *m, const struct qp_tool_call *call, 
   struct qp__message_call c = { .view = *call };
   enum qp_rc rc = check_call(call, err);
 
-  if (rc)
-    goto out;
-  rc = parse_value("arguments", call->arguments_json, CALL_VALUE_ABOVE, &c.arguments, err);
-  if (rc)
-    goto out;
-  if (call->ui_hints_json) {
+  if (!rc)
+    rc = parse_value("arguments", call->arguments_json, CALL_VALUE_ABOVE, &c.arguments, err);
+  if (!rc && call->ui_hints_json)
     rc = parse_value("ui_hints", call->ui_hints_json, CALL_VALUE_ABOVE, &c.ui_hints, err);
-    if (rc)
-      goto out;
-    if (!json_is_object(c.ui_hints)) {
-      rc = qp__fail(err, QP_INVALID, "ui_hints: must be a JSON object");
-      goto out;
-    }
-  }
-  rc = qp__message_put_call(m, &c, err);
-out:
+  if (!rc && c.ui_hints && !json_is_object(c.ui_hints))
+    rc = qp__fail(err, QP_INVALID, "ui_hints: must be a JSON object");
+  if (!rc)
+    rc = qp__message_put_call(m, &c, err);
   json_decref(c.arguments);
   json_decref(c.ui_hints);
   return rc;
@@ -163,16 +154,12 @@ qp_message_set_tool_result(struct qp_message *m, const struct qp_tool_result *re
   json_t *value = NULL;
   enum qp_rc rc = check_word("the request id of a tool result", result->request_id, err);
 
-  if (rc)
-    goto out;
-  rc = check_display(result->display, err);
-  if (rc)
-    goto out;
-  rc = parse_value("result", result->result_json, RESULT_VALUE_ABOVE, &value, err);
-  if (rc)
-    goto out;
-  rc = qp__message_put_result(m, result, value, NULL, err);
-out:
+  if (!rc)
+    rc = check_display(result->display, err);
+  if (!rc)
+    rc = parse_value("result", result->result_json, RESULT_VALUE_ABOVE, &value, err);
+  if (!rc)
+    rc = qp__message_put_result(m, result, value, NULL, err);
   json_decref(value);
   return rc;
 }
@@ -214,9 +201,9 @@ value_or_null(const json_t *object, const char *key)
 }
 
 static enum qp_rc
-decode_call(const struct qp__place *at, const json_t *object, struct qp_message *m,
-            struct qp_err *err)
+decode_call(void *arg, const struct qp__place *at, json_t *object, struct qp_err *err)
 {
+  struct qp_message *m = arg;
   struct qp__message_call c = { .view = { .id = NULL } };
   unsigned approval = QP_APPROVAL_PENDING;
   unsigned display = QP_DISPLAY_DEFAULT;
@@ -247,21 +234,7 @@ enum qp_rc
 qp__tool_calls_decode(const char *what, const json_t *tool_calls, struct qp_message *m,
                       struct qp_err *err)
 {
-  for (size_t i = 0; i < json_array_size(tool_calls); i++) {
-    const json_t *object = json_array_get(tool_calls, i);
-    char path[40];
-    struct qp__place at = { what, path };
-    enum qp_rc rc;
-
-    (void)snprintf(path, sizeof(path), "tool_calls[%zu]", i);
-    if (!json_is_object(object))
-      return qp__field_fail(&at, "", "must be an object", err);
-    (void)snprintf(path, sizeof(path), "tool_calls[%zu].", i);
-    rc = decode_call(&at, object, m, err);
-    if (rc)
-      return rc;
-  }
-  return QP_OK;
+  return qp__field_each(what, "tool_calls", tool_calls, decode_call, m, err);
 }
 
 enum qp_rc

@@ -306,18 +306,18 @@ static enum qp_rc
 new_message(const json_t *object, struct qp_message **out, struct qp_err *err)
 {
   json_t *role = json_object_get(object, "role");
-  enum qp_role number;
+  unsigned number;
 
   if (!json_is_object(object))
     return qp__fail(err, QP_INVALID, "it is not an object");
   if (!role || json_is_null(role))
     return qp__fail(err, QP_INVALID, "\"role\" is missing");
-  if (!json_is_string(role) ||
-      !qp__role_find(json_string_value(role), json_string_length(role), &number))
+  if (!json_is_string(role) || !qp__name_set_find(&qp__role_names, json_string_value(role),
+                                                  json_string_length(role), &number))
     return qp__fail(err, QP_INVALID,
                     "\"role\" must be one of system, user, assistant, tool, not '%.40s'",
                     json_is_string(role) ? json_string_value(role) : "a value of another type");
-  return qp_message_new(number, out, err);
+  return qp_message_new((enum qp_role)number, out, err);
 }
 
 /* ---- id and time ---- */

@@ -95,25 +95,24 @@ test_names_are_found_again(void **state)
   static const char *const roles[] = { "system", "user", "assistant", "tool" };
   static const char *const types[] = { "text", "plan", "question", "tool_call", "tool_result" };
   enum qp_role role;
-  enum qp_message_type type;
-  enum qp_message_status st;
+  unsigned found;
   struct qp_err err;
 
   (void)state;
   for (unsigned i = 0; i < COUNT(roles); i++) {
     assert_string_equal(qp_role_name((enum qp_role)i), roles[i]);
-    assert_true(qp__role_find(roles[i], strlen(roles[i]), &role));
-    assert_int_equal(role, i);
+    assert_true(qp__name_set_find(&qp__role_names, roles[i], strlen(roles[i]), &found));
+    assert_int_equal(found, i);
   }
   for (unsigned i = 0; i < COUNT(types); i++) {
     assert_string_equal(qp_message_type_name((enum qp_message_type)i), types[i]);
-    assert_true(qp__type_find(types[i], strlen(types[i]), &type));
-    assert_int_equal(type, i);
+    assert_true(qp__name_set_find(&qp__type_names, types[i], strlen(types[i]), &found));
+    assert_int_equal(found, i);
   }
   for (unsigned i = 0; i < COUNT(status); i++) {
     assert_string_equal(qp_message_status_name((enum qp_message_status)i), status[i]);
-    assert_true(qp__status_find(status[i], strlen(status[i]), &st));
-    assert_int_equal(st, i);
+    assert_true(qp__name_set_find(&qp__status_names, status[i], strlen(status[i]), &found));
+    assert_int_equal(found, i);
   }
   assert_string_equal(qp_approval_name(QP_APPROVAL_PENDING), "Pending");
   assert_string_equal(qp_approval_name(QP_APPROVAL_APPROVED), "Approved");
@@ -123,12 +122,12 @@ test_names_are_found_again(void **state)
   assert_string_equal(qp_display_name(QP_DISPLAY_HIDDEN), "Hidden");
   assert_string_equal(qp_role_name((enum qp_role)9), "unknown");
 
-  assert_true(qp__role_find("uSERs", 4, &role));
-  assert_int_equal(role, QP_ROLE_USER);
-  assert_false(qp__role_find("use", 3, &role));
-  assert_false(qp__role_find("", 0, &role));
-  assert_false(qp__type_find("tool-call", 9, &type));
-  assert_false(qp__status_find("dead", 4, &st));
+  assert_true(qp__name_set_find(&qp__role_names, "uSERs", 4, &found));
+  assert_int_equal(found, QP_ROLE_USER);
+  assert_false(qp__name_set_find(&qp__role_names, "use", 3, &found));
+  assert_false(qp__name_set_find(&qp__role_names, "", 0, &found));
+  assert_false(qp__name_set_find(&qp__type_names, "tool-call", 9, &found));
+  assert_false(qp__name_set_find(&qp__status_names, "dead", 4, &found));
   assert_int_equal(qp_role_parse("ASSISTANT", &role, &err), QP_OK);
   assert_int_equal(role, QP_ROLE_ASSISTANT);
   assert_int_equal(qp_role_parse("bot", &role, &err), QP_INVALID);

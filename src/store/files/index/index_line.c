@@ -180,7 +180,7 @@ take_role(const char **p, const char *e, struct qp__entry *out)
 {
   size_t n;
   const char *s;
-  enum qp_role role;
+  unsigned role;
 
   if (BEGINS(*p, "user\"")) {
     out->role = QP_ROLE_USER;
@@ -193,7 +193,7 @@ take_role(const char **p, const char *e, struct qp__entry *out)
     return true;
   }
   s = take_name(p, e, &n);
-  if (!s || !qp__role_find(s, n, &role))
+  if (!s || !qp__name_set_find(&qp__role_names, s, n, &role))
     return false;
   out->role = role & 15;
   return true;
@@ -204,7 +204,7 @@ take_type(const char **p, const char *e, struct qp__entry *out)
 {
   size_t n;
   const char *s;
-  enum qp_message_type type;
+  unsigned type;
 
   if (BEGINS(*p, "text\"")) {
     out->type = QP_TYPE_TEXT;
@@ -212,7 +212,7 @@ take_type(const char **p, const char *e, struct qp__entry *out)
     return true;
   }
   s = take_name(p, e, &n);
-  if (!s || !qp__type_find(s, n, &type))
+  if (!s || !qp__name_set_find(&qp__type_names, s, n, &type))
     return false;
   out->type = type & 15;
   return true;
@@ -221,7 +221,7 @@ take_type(const char **p, const char *e, struct qp__entry *out)
 static bool
 take_status(const char **p, const char *e, struct qp__entry *out)
 {
-  enum qp_message_status status = QP_STATUS_LIVE;
+  unsigned status = QP_STATUS_LIVE;
   size_t n;
   const char *s;
 
@@ -229,7 +229,7 @@ take_status(const char **p, const char *e, struct qp__entry *out)
     *p += 4;
   } else {
     s = take_name(p, e, &n);
-    if (!s || !qp__status_find(s, n, &status))
+    if (!s || !qp__name_set_find(&qp__status_names, s, n, &status))
       return false;
   }
   atomic_init(&out->status, (uint8_t)status);
@@ -476,9 +476,9 @@ static enum qp_rc
 entry_of_json(struct qp__index_reader *r, const json_t *o, struct parsed *out, struct qp_err *err)
 {
   struct qp__entry *e = &out->entry;
-  enum qp_role role = QP_ROLE_USER;
-  enum qp_message_type type = QP_TYPE_TEXT;
-  enum qp_message_status status = QP_STATUS_LIVE;
+  unsigned role = QP_ROLE_USER;
+  unsigned type = QP_TYPE_TEXT;
+  unsigned status = QP_STATUS_LIVE;
   const char *s = NULL;
   int64_t size = 0;
   int64_t tokens = 0;
@@ -497,13 +497,13 @@ entry_of_json(struct qp__index_reader *r, const json_t *o, struct parsed *out, s
   e->size = (uint32_t)size;
   e->tokens = (uint32_t)tokens;
   s = json_string_value(json_object_get(o, "role"));
-  if (s && !qp__role_find(s, strlen(s), &role))
+  if (s && !qp__name_set_find(&qp__role_names, s, strlen(s), &role))
     return qp__fail(err, QP_INVALID, "entry: unknown role");
   s = json_string_value(json_object_get(o, "type"));
-  if (s && !qp__type_find(s, strlen(s), &type))
+  if (s && !qp__name_set_find(&qp__type_names, s, strlen(s), &type))
     return qp__fail(err, QP_INVALID, "entry: unknown type");
   s = json_string_value(json_object_get(o, "status"));
-  if (s && !qp__status_find(s, strlen(s), &status))
+  if (s && !qp__name_set_find(&qp__status_names, s, strlen(s), &status))
     return qp__fail(err, QP_INVALID, "entry: unknown status");
   e->role = role & 15;
   e->type = type & 15;
@@ -666,13 +666,13 @@ take_set(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
   struct qp__tree *tree = &r->image->tree;
   const char *text = json_string_value(json_object_get(o, "status"));
   struct qp_uuid id = { { 0 } };
-  enum qp_message_status status;
+  unsigned status;
   struct qp__entry *e;
   int64_t at = -1;
   uint32_t slot = QP__NO_SLOT;
   enum qp_rc rc = qp__json_uuid("set", o, "set", &id, err);
 
-  if (rc || !text || !qp__status_find(text, strlen(text), &status))
+  if (rc || !text || !qp__name_set_find(&qp__status_names, text, strlen(text), &status))
     return qp__fail(err, QP_INVALID, "set: no id or no status");
   rc = qp__json_time("set", o, "at", &at, err);
   if (!rc)
