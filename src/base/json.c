@@ -52,6 +52,14 @@ qp__field_get(const json_t *object, const char *key)
   return json_is_null(v) ? NULL : v;
 }
 
+/* QP_INVALID if the field has a value, but not a `good` one. */
+static enum qp_rc
+expect(const struct qp__place *at, const char *key, const json_t *v, bool good, const char *problem,
+       struct qp_err *err)
+{
+  return good || !v ? QP_OK : qp__field_fail(at, key, problem, err);
+}
+
 enum qp_rc
 qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
                  const char **out, struct qp_err *err)
@@ -74,13 +82,9 @@ qp__field_text(const struct qp__place *at, const json_t *object, const char *key
 {
   json_t *v = qp__field_get(object, key);
 
-  if (!v)
-    return QP_OK;
-  if (!json_is_string(v))
-    return qp__field_fail(at, key, "must be a string", err);
-  out->data = json_string_value(v);
-  out->len = json_string_length(v);
-  return QP_OK;
+  if (json_is_string(v))
+    *out = (struct qp_bytes){ json_string_value(v), json_string_length(v) };
+  return expect(at, key, v, json_is_string(v), "must be a string", err);
 }
 
 enum qp_rc
@@ -89,12 +93,9 @@ qp__field_int(const struct qp__place *at, const json_t *object, const char *key,
 {
   json_t *v = qp__field_get(object, key);
 
-  if (!v)
-    return QP_OK;
-  if (!json_is_integer(v))
-    return qp__field_fail(at, key, "must be a whole number", err);
-  *out = json_integer_value(v);
-  return QP_OK;
+  if (json_is_integer(v))
+    *out = json_integer_value(v);
+  return expect(at, key, v, json_is_integer(v), "must be a whole number", err);
 }
 
 enum qp_rc
@@ -103,12 +104,9 @@ qp__field_bool(const struct qp__place *at, const json_t *object, const char *key
 {
   json_t *v = qp__field_get(object, key);
 
-  if (!v)
-    return QP_OK;
-  if (!json_is_boolean(v))
-    return qp__field_fail(at, key, "must be true or false", err);
-  *out = json_is_true(v);
-  return QP_OK;
+  if (json_is_boolean(v))
+    *out = json_is_true(v);
+  return expect(at, key, v, json_is_boolean(v), "must be true or false", err);
 }
 
 enum qp_rc
@@ -117,12 +115,9 @@ qp__field_object(const struct qp__place *at, const json_t *object, const char *k
 {
   json_t *v = qp__field_get(object, key);
 
-  if (!v)
-    return QP_OK;
-  if (!json_is_object(v))
-    return qp__field_fail(at, key, "must be an object", err);
-  *out = v;
-  return QP_OK;
+  if (json_is_object(v))
+    *out = v;
+  return expect(at, key, v, json_is_object(v), "must be an object", err);
 }
 
 enum qp_rc
@@ -131,12 +126,9 @@ qp__field_array(const struct qp__place *at, const json_t *object, const char *ke
 {
   json_t *v = qp__field_get(object, key);
 
-  if (!v)
-    return QP_OK;
-  if (!json_is_array(v))
-    return qp__field_fail(at, key, "must be an array", err);
-  *out = v;
-  return QP_OK;
+  if (json_is_array(v))
+    *out = v;
+  return expect(at, key, v, json_is_array(v), "must be an array", err);
 }
 
 enum qp_rc
@@ -145,14 +137,12 @@ qp__field_uuid(const struct qp__place *at, const json_t *object, const char *key
 {
   json_t *v = qp__field_get(object, key);
   struct qp_uuid id;
+  bool good = json_is_string(v) && json_string_length(v) == QP__UUID_LEN &&
+              qp__uuid_decode(json_string_value(v), &id);
 
-  if (!v)
-    return QP_OK;
-  if (!json_is_string(v) || json_string_length(v) != QP__UUID_LEN ||
-      !qp__uuid_decode(json_string_value(v), &id))
-    return qp__field_fail(at, key, "must be a UUID", err);
-  *out = id;
-  return QP_OK;
+  if (good)
+    *out = id;
+  return expect(at, key, v, good, "must be a UUID", err);
 }
 
 enum qp_rc
@@ -161,11 +151,10 @@ qp__field_time(const struct qp__place *at, const json_t *object, const char *key
 {
   json_t *v = qp__field_get(object, key);
 
-  if (!v)
-    return QP_OK;
-  if (!json_is_string(v) || qp__time_parse(json_string_value(v), json_string_length(v), out))
-    return qp__field_fail(at, key, "must be a time such as \"2026-11-15T19:55:40.123Z\"", err);
-  return QP_OK;
+  bool good =
+      json_is_string(v) && !qp__time_parse(json_string_value(v), json_string_length(v), out);
+
+  return expect(at, key, v, good, "must be a time such as \"2026-11-15T19:55:40.123Z\"", err);
 }
 
 /* ---- building objects ---- */

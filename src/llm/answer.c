@@ -94,18 +94,8 @@ add_text(struct qp__answer *a, struct qp__buf *to, struct qp_bytes text, struct 
 static enum qp_rc
 begin_call(struct qp__answer_block *b, const struct qp__llm_event *event, struct qp_err *err)
 {
-  char *id = qp__strdup(event->id);
-  char *name = qp__strdup(event->name);
-
-  if (!id || !name) {
-    qp__free(id);
-    qp__free(name);
+  if (!qp__str_replace(&b->id, event->id) || !qp__str_replace(&b->name, event->name))
     return qp__fail_nomem(err, what);
-  }
-  qp__free(b->id);
-  qp__free(b->name);
-  b->id = id;
-  b->name = name;
   b->kind = QP__LLM_CALL;
   return QP_OK;
 }

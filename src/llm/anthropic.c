@@ -21,8 +21,7 @@ write_breakpoint(const struct qp__encoder *e)
 {
   if (e->request->cache == QP__CACHE_OFF)
     return;
-  qp__wire_key(e->out, "cache_control");
-  qp__wire_open(e->out, '{');
+  qp__wire_begin(e->out, "cache_control", '{');
   qp__wire_str(e->out, "type", "ephemeral");
   if (e->request->cache == QP__CACHE_1H)
     qp__wire_str(e->out, "ttl", "1h");
@@ -40,8 +39,7 @@ write_extra(const struct qp__encoder *e)
   json_t *value;
 
   if (p->effort) {
-    qp__wire_key(e->out, "output_config");
-    qp__wire_open(e->out, '{');
+    qp__wire_begin(e->out, "output_config", '{');
     qp__wire_fields(e->out, json_object_get(p->extra, "output_config"));
     if (!json_object_get(json_object_get(p->extra, "output_config"), "effort"))
       qp__wire_str(e->out, "effort", p->effort);
@@ -73,8 +71,7 @@ write_tools(const struct qp__encoder *e)
 {
   if (!e->request->tool_count)
     return;
-  qp__wire_key(e->out, "tools");
-  qp__wire_open(e->out, '[');
+  qp__wire_begin(e->out, "tools", '[');
   for (size_t i = 0; i < e->request->tool_count; i++) {
     const struct qp__llm_tool *tool = &e->request->tools[i];
 
@@ -100,8 +97,7 @@ write_system(const struct qp__encoder *e)
 {
   if (!e->history.system.len)
     return;
-  qp__wire_key(e->out, "system");
-  qp__wire_open(e->out, '[');
+  qp__wire_begin(e->out, "system", '[');
   qp__wire_open(e->out, '{');
   write_text(e, qp__buf_bytes(&e->history.system));
   write_breakpoint(e);
@@ -126,8 +122,7 @@ write_image(const struct qp__encoder *e, const char *url, struct qp_err *err)
     goto out;
   }
   qp__wire_str(e->out, "type", "image");
-  qp__wire_key(e->out, "source");
-  qp__wire_open(e->out, '{');
+  qp__wire_begin(e->out, "source", '{');
   if (image.kind == QP__IMAGE_URL) {
     qp__wire_str(e->out, "type", "url");
     qp__wire_text(e->out, "url", image.url);
@@ -153,8 +148,7 @@ write_result(const struct qp__encoder *e, const struct qp__block *block, struct 
   if (!block->image_count) {
     qp__wire_text(e->out, "content", block->text);
   } else {
-    qp__wire_key(e->out, "content");
-    qp__wire_open(e->out, '[');
+    qp__wire_begin(e->out, "content", '[');
     if (block->text.len) {
       qp__wire_open(e->out, '{');
       write_text(e, block->text);
@@ -183,8 +177,7 @@ write_call(const struct qp__encoder *e, const struct qp__block *block)
     qp__wire_value(e->out, "input", block->value);
     return;
   }
-  qp__wire_key(e->out, "input");
-  qp__wire_open(e->out, '{');
+  qp__wire_begin(e->out, "input", '{');
   if (!json_is_null(block->value))
     qp__wire_value(e->out, "arguments", block->value);
   qp__wire_close(e->out, '}');
@@ -246,8 +239,7 @@ write_messages(const struct qp__encoder *e, struct qp_err *err)
   const struct qp__history *h = &e->history;
   enum qp_rc rc = QP_OK;
 
-  qp__wire_key(e->out, "messages");
-  qp__wire_open(e->out, '[');
+  qp__wire_begin(e->out, "messages", '[');
   for (size_t i = 0; !rc && i < h->turn_count; i++) {
     const struct qp__llm_turn *turn = &h->turns[i];
     /* Turns alternate, so only the last few can have few behind them. */
@@ -256,8 +248,7 @@ write_messages(const struct qp__encoder *e, struct qp_err *err)
 
     qp__wire_open(e->out, '{');
     qp__wire_str(e->out, "role", turn->assistant ? "assistant" : "user");
-    qp__wire_key(e->out, "content");
-    qp__wire_open(e->out, '[');
+    qp__wire_begin(e->out, "content", '[');
     for (size_t k = 0; !rc && k < turn->count; k++)
       rc = write_block(e, &h->blocks[turn->first + k], marked && k + 1 == turn->count, err);
     qp__wire_close(e->out, ']');

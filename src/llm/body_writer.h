@@ -38,6 +38,14 @@ qp__wire_open(struct qp__buf *out, char bracket)
   (void)qp__buf_add_char(out, bracket);
 }
 
+/* Opens an object or array as the value of a key. */
+static inline void
+qp__wire_begin(struct qp__buf *out, const char *key, char bracket)
+{
+  qp__wire_key(out, key);
+  qp__wire_open(out, bracket);
+}
+
 static inline void
 qp__wire_close(struct qp__buf *out, char bracket)
 {

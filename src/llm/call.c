@@ -52,13 +52,11 @@ write_stream_options(struct qp__buf *body, const json_t *options)
   const char *key;
   json_t *value;
 
-  qp__wire_key(body, "stream_options");
-  qp__wire_open(body, '{');
+  qp__wire_begin(body, "stream_options", '{');
   json_object_foreach ((json_t *)options, key, value)
     if (strcmp(key, "include_usage") != 0)
       qp__wire_value(body, key, value);
-  qp__wire_key(body, "include_usage");
-  (void)qp__buf_add_str(body, "true");
+  qp__wire_true(body, "include_usage");
   qp__wire_close(body, '}');
 }
 
@@ -71,8 +69,7 @@ qp__llm_forward(const struct qp__llm_provider *provider, const char *model, cons
 
   qp__wire_open(body, '{');
   qp__wire_str(body, "model", model);
-  qp__wire_key(body, "stream");
-  (void)qp__buf_add_str(body, "true");
+  qp__wire_true(body, "stream");
   if (provider->codec == &qp__codec_openai && !(provider->flags & QP__LLM_NO_STREAM_OPTIONS))
     write_stream_options(body, json_object_get(request, "stream_options"));
   json_object_foreach ((json_t *)request, key, value)

@@ -119,8 +119,7 @@ qp__chat_messages(struct qp__encoder *e, qp__chat_turn_fn *user, qp__chat_turn_f
   const struct qp__history *h = &e->history;
   enum qp_rc rc = QP_OK;
 
-  qp__wire_key(e->out, "messages");
-  qp__wire_open(e->out, '[');
+  qp__wire_begin(e->out, "messages", '[');
   if (h->system.len) {
     qp__chat_open(e->out, "system");
     qp__wire_text(e->out, "content", qp__buf_bytes(&h->system));
@@ -137,13 +136,11 @@ qp__chat_tools(struct qp__buf *out, const struct qp__llm_request *request)
 {
   if (!request->tool_count)
     return;
-  qp__wire_key(out, "tools");
-  qp__wire_open(out, '[');
+  qp__wire_begin(out, "tools", '[');
   for (size_t i = 0; i < request->tool_count; i++) {
     qp__wire_open(out, '{');
     qp__wire_str(out, "type", "function");
-    qp__wire_key(out, "function");
-    qp__wire_open(out, '{');
+    qp__wire_begin(out, "function", '{');
     qp__wire_tool(out, &request->tools[i], "parameters");
     qp__wire_close(out, '}');
     qp__wire_close(out, '}');

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 
 static const char where[] = "parameters";
 
@@ -18,9 +19,9 @@ static const char *const ours[] = {
 static enum qp_rc
 take_number(const json_t *object, const char *key, json_t **out, struct qp_err *err)
 {
-  json_t *v = json_object_get(object, key);
+  json_t *v = qp__field_get(object, key);
 
-  if (!v || json_is_null(v))
+  if (!v)
     return QP_OK;
   if (!json_is_number(v))
     return qp__fail(err, QP_INVALID, "%s: \"%s\" must be a number", where, key);
@@ -46,19 +47,13 @@ take_count(const json_t *object, const char *key, int64_t *out, struct qp_err *e
 static enum qp_rc
 take_stop(const json_t *object, json_t **out, struct qp_err *err)
 {
-  json_t *v = json_object_get(object, "stop");
-  json_t *list;
+  json_t *v = qp__field_get(object, "stop");
 
-  if (!v || json_is_null(v))
+  if (!v)
     return QP_OK;
   if (json_is_string(v)) {
-    list = json_array();
-    if (!list || json_array_append(list, v)) {
-      json_decref(list);
-      return qp__fail_nomem(err, where);
-    }
-    *out = list;
-    return QP_OK;
+    *out = json_pack("[O]", v);
+    return *out ? QP_OK : qp__fail_nomem(err, where);
   }
   for (size_t i = 0; i < json_array_size(v); i++)
     if (!json_is_string(json_array_get(v, i)))
@@ -113,12 +108,7 @@ qp__llm_params_init(struct qp__llm_params *params, const json_t *object, struct 
   if (rc)
     return rc;
   params->thinking = json_incref(thinking);
-  if (effort) {
-    params->effort = qp__strdup(effort);
-    if (!params->effort)
-      return qp__fail_nomem(err, where);
-  }
-  return QP_OK;
+  return qp__str_replace(&params->effort, effort) ? QP_OK : qp__fail_nomem(err, where);
 }
 
 void

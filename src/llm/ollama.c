@@ -23,8 +23,7 @@ write_params(const struct qp__encoder *e)
 
   qp__wire_str(e->out, "model", e->request->model);
   qp__wire_true(e->out, "stream");
-  qp__wire_key(e->out, "options");
-  qp__wire_open(e->out, '{');
+  qp__wire_begin(e->out, "options", '{');
   if (p->num_ctx)
     qp__wire_int(e->out, "num_ctx", p->num_ctx);
   if (p->max_tokens)
@@ -64,8 +63,7 @@ write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err
   qp__chat_open(e->out, "user");
   rc = qp__chat_text(e->out, "content", h, turn, QP__BLOCK_TEXT, err);
   if (!rc && has_images) {
-    qp__wire_key(e->out, "images");
-    qp__wire_open(e->out, '[');
+    qp__wire_begin(e->out, "images", '[');
     rc = qp__chat_images(h, turn, write_image, e, err);
     qp__wire_close(e->out, ']');
   }
@@ -76,16 +74,14 @@ write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err
 static void
 write_calls(const struct qp__encoder *e, const struct qp__llm_turn *turn)
 {
-  qp__wire_key(e->out, "tool_calls");
-  qp__wire_open(e->out, '[');
+  qp__wire_begin(e->out, "tool_calls", '[');
   for (size_t i = 0; i < turn->count; i++) {
     const struct qp__block *block = &e->history.blocks[turn->first + i];
 
     if (block->kind != QP__BLOCK_CALL)
       continue;
     qp__wire_open(e->out, '{');
-    qp__wire_key(e->out, "function");
-    qp__wire_open(e->out, '{');
+    qp__wire_begin(e->out, "function", '{');
     qp__wire_str(e->out, "name", block->name);
     qp__wire_key(e->out, "arguments");
     if (json_is_object(block->value))

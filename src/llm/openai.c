@@ -48,8 +48,7 @@ write_image(void *arg, const struct qp_part *part, struct qp_err *err)
     qp__wire_str(e->out, "text", qp__llm_image_missing);
   } else {
     qp__wire_str(e->out, "type", "image_url");
-    qp__wire_key(e->out, "image_url");
-    qp__wire_open(e->out, '{');
+    qp__wire_begin(e->out, "image_url", '{');
     qp__wire_key(e->out, "url");
     if (image.kind == QP__IMAGE_URL) {
       (void)qp__json_write_string(e->out, image.url.data, image.url.len);
@@ -81,8 +80,7 @@ write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err
     return rc;
   if (qp__chat_has_images(h, turn)) {
     qp__chat_open(e->out, "user");
-    qp__wire_key(e->out, "content");
-    qp__wire_open(e->out, '[');
+    qp__wire_begin(e->out, "content", '[');
     rc = qp__chat_images(h, turn, write_image, e, err);
     if (!rc && has_text) {
       qp__wire_open(e->out, '{');
@@ -131,8 +129,7 @@ write_calls(const struct qp__encoder *e, const struct qp__llm_turn *turn, struct
 {
   enum qp_rc rc = QP_OK;
 
-  qp__wire_key(e->out, "tool_calls");
-  qp__wire_open(e->out, '[');
+  qp__wire_begin(e->out, "tool_calls", '[');
   for (size_t i = 0; !rc && i < turn->count; i++) {
     const struct qp__block *block = &e->history.blocks[turn->first + i];
 
@@ -141,8 +138,7 @@ write_calls(const struct qp__encoder *e, const struct qp__llm_turn *turn, struct
     qp__wire_open(e->out, '{');
     qp__wire_str(e->out, "id", block->id);
     qp__wire_str(e->out, "type", "function");
-    qp__wire_key(e->out, "function");
-    qp__wire_open(e->out, '{');
+    qp__wire_begin(e->out, "function", '{');
     qp__wire_str(e->out, "name", block->name);
     rc = write_arguments(e, block->value, err);
     qp__wire_close(e->out, '}');

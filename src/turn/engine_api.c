@@ -283,23 +283,17 @@ make_digest(struct qp__action_request *request, const struct qp_action *a, struc
   char *message = NULL;
   size_t len = 0;
   enum qp_rc rc = QP_OK;
-  int bad = !rest || qp__json_set_uuid(rest, "target", &a->target);
+  int bad = qp__json_set_uuid(rest, "target", &a->target) ||
+            (!qp_uuid_is_none(&a->last) && qp__json_set_uuid(rest, "last", &a->last)) ||
+            (a->instructions && qp__json_set_str(rest, "instructions", a->instructions)) ||
+            (a->kind == QP_ACTION_EDIT_SUMMARY &&
+             qp__json_set_strn(rest, "text", a->text.data, a->text.len)) ||
+            (request->edits && json_object_set(rest, "arguments", request->edits)) ||
+            (a->always && json_object_set_new(rest, "always", json_true())) ||
+            (request->tools && json_object_set(rest, "tools", request->tools)) ||
+            (a->result_count && (json_object_set_new(rest, "results", result_heads(a)) ||
+                                 json_object_set(rest, "values", request->values)));
 
-  if (!bad && !qp_uuid_is_none(&a->last))
-    bad |= qp__json_set_uuid(rest, "last", &a->last);
-  if (!bad && a->instructions)
-    bad |= qp__json_set_str(rest, "instructions", a->instructions);
-  if (!bad && a->kind == QP_ACTION_EDIT_SUMMARY)
-    bad |= qp__json_set_strn(rest, "text", a->text.data, a->text.len);
-  if (!bad && request->edits)
-    bad |= json_object_set(rest, "arguments", request->edits);
-  if (!bad && a->always)
-    bad |= json_object_set_new(rest, "always", json_true());
-  if (!bad && request->tools)
-    bad |= json_object_set(rest, "tools", request->tools);
-  if (!bad && a->result_count)
-    bad |= json_object_set_new(rest, "results", result_heads(a)) ||
-           json_object_set(rest, "values", request->values);
   for (size_t i = 0; i < a->approved_count; i++)
     bad |= json_array_append_new(json_object_get(rest, "approved"), json_string(a->approved[i]));
   for (size_t i = 0; i < a->denied_count; i++)
@@ -456,18 +450,13 @@ enum qp_rc
 qp__engine_give(json_t *value, const char *what, char **out, size_t *len, struct qp_err *err)
 {
   struct qp__buf text;
-  enum qp_rc rc;
 
   if (!value)
     return qp__fail_nomem(err, what);
   qp__buf_init(&text, GIVEN_MAX);
   (void)qp__json_write(&text, value);
   json_decref(value);
-  rc = qp__buf_check(&text, what, err);
-  if (!rc)
-    *out = qp__buf_take(&text, len);
-  qp__buf_release(&text);
-  return rc;
+  return qp__buf_return(&text, QP_OK, what, out, len, err);
 }
 
 static enum qp_rc
