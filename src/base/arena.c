@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 
 #define BLOCK_LEN 1024
 
@@ -76,6 +77,16 @@ char *
 qp__arena_strdup(struct qp__arena *a, const char *s)
 {
   return qp__arena_strndup(a, s, strlen(s));
+}
+
+char *
+qp__arena_take(struct qp__arena *a, struct qp__buf *b)
+{
+  struct qp_bytes text = qp__buf_bytes(b);
+  char *copy = b->rc ? NULL : qp__arena_strndup(a, text.data, text.len);
+
+  qp__buf_release(b);
+  return copy;
 }
 
 void

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 struct qp__arena_block;
+struct qp__buf;
 
 struct qp__arena {
   struct qp__arena_block *blocks; /* newest first */
@@ -15,6 +16,9 @@ void *qp__arena_alloc(struct qp__arena *a,
                       size_t n); /* aligned for any type, zeroed; NULL: out of memory */
 char *qp__arena_strndup(struct qp__arena *a, const char *s, size_t n);
 char *qp__arena_strdup(struct qp__arena *a, const char *s);
+/* The content of the buffer, which is released. NULL: an append to it had failed, or out of
+ * memory. */
+char *qp__arena_take(struct qp__arena *a, struct qp__buf *b);
 void qp__arena_release(struct qp__arena *a);
 
 #endif

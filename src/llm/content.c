@@ -81,14 +81,12 @@ add_image(struct reading *r, const char *type, const char *data, size_t n)
 {
   struct qp_part *part = &r->out->images[r->out->image_count];
   struct qp__buf url;
-  const char *copy = NULL;
+  const char *copy;
 
   qp__buf_init(&url, TEXT_MAX);
   (void)qp__buf_addf(&url, "data:%s;base64,", type);
   (void)qp__buf_add(&url, data, n);
-  if (!url.rc)
-    copy = qp__arena_strndup(r->arena, url.data, url.len);
-  qp__buf_release(&url);
+  copy = qp__arena_take(r->arena, &url);
   if (!copy)
     return false;
   *part = (struct qp_part){ .kind = QP_PART_IMAGE, .text = { "", 0 }, .url = copy };
@@ -217,13 +215,10 @@ qp__content_of_result(const struct qp_message *m, bool with_images, struct qp__a
     (void)qp__json_write(&r.text, value);
   good = good && take_image_parts(&r, m);
   rc = good ? qp__buf_check(&r.text, what, err) : qp__fail_nomem(err, what);
-  if (!rc) {
-    out->text.len = r.text.len;
-    out->text.data = qp__arena_strndup(arena, r.text.len ? r.text.data : "", r.text.len);
-    if (!out->text.data)
-      rc = qp__fail_nomem(err, what);
-  }
-  qp__buf_release(&r.text);
+  out->text.len = r.text.len;
+  out->text.data = qp__arena_take(arena, &r.text);
+  if (!rc && !out->text.data)
+    rc = qp__fail_nomem(err, what);
   return rc;
 }
 
@@ -232,7 +227,6 @@ qp__content_stub(const char *url, struct qp__arena *arena)
 {
   const char *comma = url && strncmp(url, "data:", 5) == 0 ? strchr(url, ',') : NULL;
   struct qp__buf text;
-  const char *copy = NULL;
 
   qp__buf_init(&text, 1024);
   (void)qp__buf_add_str(&text, "[image");
@@ -240,8 +234,5 @@ qp__content_stub(const char *url, struct qp__arena *arena)
     (void)qp__buf_addf(&text, ": %.*s, %zu bytes", (int)strcspn(url + 5, ";,"), url + 5,
                        decoded_size(comma + 1, strlen(comma + 1)));
   (void)qp__buf_addf(&text, "%s]", blind);
-  if (!text.rc)
-    copy = qp__arena_strndup(arena, text.data, text.len);
-  qp__buf_release(&text);
-  return copy;
+  return qp__arena_take(arena, &text);
 }

@@ -136,13 +136,10 @@ keep_text(struct qp__demo_play *play, struct qp__buf *text, struct qp_bytes *out
 {
   enum qp_rc rc = qp__buf_check(text, "the demo's answer", err);
 
-  if (!rc) {
-    out->len = text->len;
-    out->data = qp__arena_strndup(&play->arena, text->data, text->len);
-    if (!out->data)
-      rc = qp__fail_nomem(err, "the demo's answer");
-  }
-  qp__buf_release(text);
+  out->len = text->len;
+  out->data = qp__arena_take(&play->arena, text);
+  if (!rc && !out->data)
+    rc = qp__fail_nomem(err, "the demo's answer");
   return rc;
 }
 

@@ -28,13 +28,10 @@ static const char *
 dump_to_arena(struct qp__arena *arena, const json_t *value)
 {
   struct qp__buf text;
-  const char *copy = NULL;
 
   qp__buf_init(&text, QP__MESSAGE_BUF_MAX);
-  if (qp__json_write(&text, value) == QP_OK)
-    copy = qp__arena_strndup(arena, text.data, text.len);
-  qp__buf_release(&text);
-  return copy;
+  (void)qp__json_write(&text, value);
+  return qp__arena_take(arena, &text);
 }
 
 enum qp_rc

@@ -343,13 +343,6 @@ start_job(struct qp__builtins *b, const struct qp__builtin *builtin, json_t *arg
 
 /* ---- the source ---- */
 
-static size_t
-builtin_count(void *self)
-{
-  (void)self;
-  return TOOL_COUNT;
-}
-
 static const struct qp__tool *
 builtin_at(void *self, size_t i)
 {
@@ -378,12 +371,6 @@ builtin_cancel(void *self, struct qp__tool_run *call)
 {
   (void)self;
   call->stop(call->work);
-}
-
-static void
-builtin_close(void *self)
-{
-  (void)self; /* its jobs and commands are held, and all of them have been cancelled */
 }
 
 static void
@@ -421,11 +408,11 @@ qp__builtin_add(struct qp__tools *tools, const struct qp__tools_options *options
   }
   b->source = (struct qp__tool_source){
     .self = b,
-    .count = builtin_count,
+    .count = TOOL_COUNT,
     .at = builtin_at,
     .call = builtin_call,
     .cancel = builtin_cancel,
-    .close = builtin_close,
+    /* Nothing to close: its jobs and commands are held, and all of them have been cancelled. */
     .free = builtin_free,
   };
   qp__tools_add_source(tools, &b->source);

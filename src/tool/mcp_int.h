@@ -44,7 +44,7 @@ struct qp__mcp_out {
 struct qp__mcp_transport {
   void *self;
   enum qp_rc (*send)(void *self, const struct qp__mcp_out *out, struct qp_err *err);
-  /* The answer to this request is no longer wanted. */
+  /* The answer to this request is no longer wanted; may be NULL. */
   void (*forget)(void *self, int64_t id);
   /* The message that ends the handshake was sent last. qp__mcp_greeted() follows when the server
    * has it, now or later. */
@@ -122,8 +122,7 @@ struct qp__mcp {
   struct qp__mcp_quota quota;
 
   struct qp__tool *list;
-  char **names; /* as the server calls them */
-  size_t count;
+  char **names;            /* as the server calls them */
   struct qp__arena memory; /* of the list */
   json_t *pages;           /* tools listed so far, while LISTING or asking again */
   unsigned page_count;

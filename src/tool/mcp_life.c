@@ -20,7 +20,7 @@ source_server(void *self, struct qp__tool_server *out)
              : server->state == QP__MCP_READY ? "ready"
                                               : "starting",
     .error = server->fault,
-    .tools = server->count,
+    .tools = server->source.count,
     .failures = server->failures,
     .retry_ms = -1,
   };

@@ -257,7 +257,8 @@ qp__mcp_cancel(struct qp__mcp *server, int64_t id)
     params = json_pack("{s:I, s:s}", "requestId", (json_int_t)id, "reason", "not wanted any more");
   if (params) /* otherwise the server finishes the call, and its answer is ignored */
     (void)notify(server, "notifications/cancelled", params, NULL);
-  server->transport->forget(server->transport->self, id);
+  if (server->transport->forget)
+    server->transport->forget(server->transport->self, id);
 }
 
 /* ---- starting ---- */
@@ -518,7 +519,7 @@ qp__mcp_listed(struct qp__mcp *server)
       server->ready_at = uv_now(server->tools->loop) | 1; /* never 0 */
     server->fault[0] = 0;
     qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: ready, %zu tools", server->config.name,
-            server->count);
+            server->source.count);
     end_start(server);
   }
   if (server->state == QP__MCP_READY)

@@ -122,13 +122,6 @@ stdio_send(void *self, const struct qp__mcp_out *out, struct qp_err *err)
 }
 
 static void
-stdio_forget(void *self, int64_t id)
-{
-  (void)self;
-  (void)id;
-}
-
-static void
 stdio_greeted(void *self)
 {
   const struct stdio *s = self;
@@ -209,7 +202,6 @@ qp__mcp_stdio_start(struct qp__mcp *server, struct qp__mcp_transport **out, stru
   s->transport = (struct qp__mcp_transport){
     .self = s,
     .send = stdio_send,
-    .forget = stdio_forget,
     .greeted = stdio_greeted,
     .stop = stdio_stop,
   };

@@ -183,7 +183,7 @@ swap_list(struct qp__mcp *server)
   server->memory = memory;
   server->list = list;
   server->names = names;
-  server->count = kept;
+  server->source.count = kept;
   return true;
 }
 
@@ -460,14 +460,6 @@ qp__mcp_take_result(struct qp__mcp_call *call, const json_t *result)
 
 /* ---- the source ---- */
 
-static size_t
-source_count(void *self)
-{
-  const struct qp__mcp *server = self;
-
-  return server->count;
-}
-
 static const struct qp__tool *
 source_at(void *self, size_t i)
 {
@@ -480,7 +472,6 @@ void
 qp__mcp_source_init(struct qp__mcp *server)
 {
   server->source.self = server;
-  server->source.count = source_count;
   server->source.at = source_at;
   server->source.call = source_call;
   server->source.cancel = source_cancel;

@@ -33,7 +33,7 @@ struct own_tools {
   struct qp__tool_source source;
   struct qp__tools *tools;
   struct own_tool **list;
-  size_t count, cap;
+  size_t cap;
   size_t live; /* tasks; the loop's thread */
   bool closing;
   uv_async_t wake;
@@ -129,12 +129,6 @@ on_wake(uv_async_t *wake)
 
 /* ---- the source ---- */
 
-static size_t
-own_count(void *self)
-{
-  return ((struct own_tools *)self)->count;
-}
-
 static const struct qp__tool *
 own_at(void *self, size_t i)
 {
@@ -202,7 +196,7 @@ own_free(void *self)
 {
   struct own_tools *own = self;
 
-  for (size_t i = 0; i < own->count; i++)
+  for (size_t i = 0; i < own->source.count; i++)
     free_tool(own->list[i]);
   qp__free(own->list);
   (void)pthread_mutex_destroy(&own->lock);
@@ -232,7 +226,6 @@ find_source(struct qp__tools *tools, struct own_tools **out, struct qp_err *err)
   own->tools = tools;
   own->source = (struct qp__tool_source){
     .self = own,
-    .count = own_count,
     .at = own_at,
     .call = own_call,
     .cancel = own_cancel,
@@ -296,7 +289,7 @@ qp__own_tool_add(struct qp__tools *tools, const struct qp_tool_spec *spec, struc
     row->arg = spec->arg;
   }
   if (!row || !row->tool.name || !row->tool.description || !row->tool.schema ||
-      !qp__vec_push(own->list, own->count, own->cap, row)) {
+      !qp__vec_push(own->list, own->source.count, own->cap, row)) {
     free_tool(row);
     return qp__fail_nomem(err, "a tool");
   }

@@ -163,7 +163,8 @@ qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *arg)
   for (struct qp__tool_run *call = tools->calls; call; call = call->next)
     qp__tool_run_cancel(call);
   for (struct qp__tool_source *source = tools->sources; source; source = source->next)
-    source->close(source->self);
+    if (source->close)
+      source->close(source->self);
   qp__tools_unhold(tools);
 }
 
@@ -200,7 +201,7 @@ qp__tools_count(const struct qp__tools *tools)
   size_t count = 0;
 
   for (const struct qp__tool_source *source = tools->sources; source; source = source->next)
-    count += source->count(source->self);
+    count += source->count;
   return count;
 }
 
@@ -208,11 +209,9 @@ const struct qp__tool *
 qp__tools_at(const struct qp__tools *tools, size_t i)
 {
   for (const struct qp__tool_source *source = tools->sources; source; source = source->next) {
-    size_t count = source->count(source->self);
-
-    if (i < count)
+    if (i < source->count)
       return source->at(source->self, i);
-    i -= count;
+    i -= source->count;
   }
   return NULL;
 }
@@ -221,7 +220,7 @@ static const struct qp__tool *
 find(const struct qp__tools *tools, const char *name, struct qp__tool_source **owner)
 {
   for (struct qp__tool_source *source = tools->sources; source; source = source->next)
-    for (size_t i = 0; i < source->count(source->self); i++) {
+    for (size_t i = 0; i < source->count; i++) {
       const struct qp__tool *tool = source->at(source->self, i);
 
       if (strcmp(tool->name, name) == 0) {

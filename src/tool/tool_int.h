@@ -14,7 +14,7 @@ struct qp__tool_source {
   struct qp__tool_source *next;
 
   /* Its tools, in their order. */
-  size_t (*count)(void *self);
+  size_t count;
   const struct qp__tool *(*at)(void *self, size_t i);
 
   /* Begins a call; `tool` is one of its own and `arguments` an object, both borrowed. Ends it by
@@ -28,7 +28,7 @@ struct qp__tool_source {
   void (*server)(void *self, struct qp__tool_server *out);
   void (*retry)(void *self);
 
-  /* Begins to close. Calls have ended. Everything that still runs in it is held (below); the last
+  /* Begins to close; may be NULL. Calls have ended. Everything that still runs in it is held (below); the last
    * unhold ends it, and then free() is called. */
   void (*close)(void *self);
   void (*free)(void *self);

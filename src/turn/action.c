@@ -440,18 +440,18 @@ qp__action_key_result(struct qp__actor *t, struct qp__action_request *request, s
                 request->digest, "branch", request->branch, "message",
                 qp_uuid_is_none(&request->saved) ? NULL : qp_uuid_text(&request->saved, id));
   struct qp__buf text;
-  char *copy = NULL;
+  char *copy;
 
   if (!result)
     return qp__fail_nomem(err, "a turn");
   qp__buf_init(&text, RESULT_MAX);
-  if (!qp__json_write(&text, result))
-    copy = qp__arena_strndup(&request->arena, text.data, text.len);
-  if (copy)
-    t->open->transition.key_result = (struct qp_bytes){ copy, text.len };
-  qp__buf_release(&text);
+  (void)qp__json_write(&text, result);
   json_decref(result);
-  return copy ? QP_OK : qp__fail_nomem(err, "a turn");
+  copy = qp__arena_take(&request->arena, &text);
+  if (!copy)
+    return qp__fail_nomem(err, "a turn");
+  t->open->transition.key_result = (struct qp_bytes){ copy, strlen(copy) };
+  return QP_OK;
 }
 
 enum qp_rc

@@ -438,8 +438,17 @@ qp__actor_restart(struct qp__actor *t)
   t->inbox_end = end;
 }
 
-static void
-post_commit_end(void *arg, enum qp_rc rc, const struct qp_err *err)
+void
+qp__actor_tell(struct qp__actor *t, const char *type, json_t *data)
+{
+  if (qp__feed_add(&t->feed, type, data, qp__engine_now_ms(t->engine), false, NULL) == QP_OK) {
+    qp__feed_show(&t->feed);
+    qp__engine_flush_soon(t->engine);
+  }
+}
+
+void
+qp__commit_notice_post(void *arg, enum qp_rc rc, const struct qp_err *err)
 {
   struct qp__commit_notice *notice = arg;
 
@@ -465,7 +474,7 @@ begin_transition(struct qp__actor *t, struct qp__input *in, struct qp__transitio
   m->failure = in->failure;
   rc = qp__transition_prepare(t, in, err);
   if (!rc)
-    rc = qp__transition_commit(t, post_commit_end, m->notice, err);
+    rc = qp__transition_commit(t, qp__commit_notice_post, m->notice, err);
   if (rc) {
     /* Lines that were streamed before are saved by the next commit. */
     qp__feed_unstage(&t->feed, m->first_seq, m->own_seq);
@@ -821,7 +830,7 @@ flush(struct qp__actor *t)
   notice->last_seq = events[change.event_count - 1].seq;
   t->flushing++;
   change.events = events;
-  rc = qp__change_commit(t->context, &change, &own, post_commit_end, notice, &err);
+  rc = qp__change_commit(t->context, &change, &own, qp__commit_notice_post, notice, &err);
   qp__free(events);
   if (!rc)
     return;

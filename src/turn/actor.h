@@ -163,6 +163,9 @@ struct qp__commit_notice {
   uint64_t first_seq, last_seq;
 };
 
+/* The callback of a commit; `arg` is its notice, which is posted. */
+void qp__commit_notice_post(void *arg, enum qp_rc rc, const struct qp_err *err);
+
 /* A transition from the lookup in the table to the end of its commit. */
 struct qp__pending_transition {
   bool under_way;
@@ -297,6 +300,8 @@ void qp__actor_reject_all(struct qp__actor *t, const struct qp_err *err);
 /* Processes inputs while it can. Closes the context when nothing is left to do, and may free the
  * actor. */
 void qp__actor_pump(struct qp__actor *t);
+/* Shows a line of progress to subscribers; owns `data`. Without memory it is left out. */
+void qp__actor_tell(struct qp__actor *t, const char *type, json_t *data);
 /* Ends all work without events. */
 void qp__actor_stop_work(struct qp__actor *t);
 /* Appends the streamed lines to the event log, unless earlier ones are still being written. */

@@ -267,17 +267,6 @@ on_saved(struct qp_engine *e, struct qp__post *post)
   qp__actor_pump(t);
 }
 
-static void
-post_saved(void *arg, enum qp_rc rc, const struct qp_err *err)
-{
-  struct qp__commit_notice *notice = arg;
-
-  notice->err.rc = rc;
-  if (rc)
-    notice->err = *err;
-  qp__engine_post(notice->actor->engine, &notice->post);
-}
-
 static int
 set_failures(json_t *state, const struct qp__shortening *s)
 {
@@ -355,7 +344,8 @@ qp__actor_save_prepared(struct qp__actor *t)
     own.record_id = s->record.id;
     own.record = qp__buf_bytes(&s->text);
     t->flushing++;
-    saved = own.metadata && !qp__change_commit(t->context, &change, &own, post_saved, notice, &err);
+    saved = own.metadata &&
+            !qp__change_commit(t->context, &change, &own, qp__commit_notice_post, notice, &err);
     if (!saved)
       t->flushing--;
     t->prepared_saves = saved;

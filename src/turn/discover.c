@@ -241,21 +241,16 @@ qp__discover(struct qp_engine *e)
 }
 
 static void
-run_discover(struct qp_engine *e, struct qp__post *post)
+run_discover(struct qp_engine *e, const struct qp_uuid *context)
 {
+  (void)context;
   qp__discover(e);
-  qp__free(post);
 }
 
 void
 qp__discover_later(struct qp_engine *e)
 {
-  struct qp__post *post = qp__alloc0(1, sizeof(*post));
-
-  if (!post)
-    return;
-  post->run = run_discover;
-  qp__engine_post(e, post);
+  qp__engine_send(e, run_discover, NULL);
 }
 
 void

@@ -46,6 +46,35 @@ qp__engine_post(struct qp_engine *e, struct qp__post *post)
   (void)pthread_mutex_unlock(&e->lock);
 }
 
+struct errand {
+  struct qp__post post; /* first */
+  qp__errand_fn *fn;
+  struct qp_uuid context;
+};
+
+static void
+run_errand(struct qp_engine *e, struct qp__post *post)
+{
+  struct errand *errand = (struct errand *)post;
+
+  errand->fn(e, &errand->context);
+  qp__free(errand);
+}
+
+void
+qp__engine_send(struct qp_engine *e, qp__errand_fn *fn, const struct qp_uuid *context)
+{
+  struct errand *errand = qp__alloc0(1, sizeof(*errand));
+
+  if (!errand)
+    return;
+  errand->post.run = run_errand;
+  errand->fn = fn;
+  if (context)
+    errand->context = *context;
+  qp__engine_post(e, &errand->post);
+}
+
 /* ---- the table ---- */
 
 static size_t

@@ -121,6 +121,10 @@ struct qp_engine {
 
 /* From any thread. Posts run in order. */
 void qp__engine_post(struct qp_engine *e, struct qp__post *post);
+/* The same for a function that nobody waits for; `context` may be NULL. When out of memory, it does
+ * not run. */
+typedef void qp__errand_fn(struct qp_engine *e, const struct qp_uuid *context);
+void qp__engine_send(struct qp_engine *e, qp__errand_fn *fn, const struct qp_uuid *context);
 /* Whether model calls must wait: MCP servers have not reported their tools yet. */
 bool qp__engine_awaits_tools(struct qp_engine *e);
 /* The set of tools has changed; `changed` of struct qp__tools_options. */

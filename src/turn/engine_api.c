@@ -629,24 +629,19 @@ qp_engine_rule_remove(struct qp_engine *engine, const char *owner, const char *i
 }
 
 static void
-run_refresh(struct qp_engine *e, struct qp__post *post)
+run_refresh(struct qp_engine *e, const struct qp_uuid *context)
 {
+  (void)context;
   if (e->phase == QP__ENGINE_RUNNING) {
     qp__tools_retry(e->tools);
     qp__discover(e);
   }
-  qp__free(post);
 }
 
 void
 qp_engine_refresh(struct qp_engine *engine)
 {
-  struct qp__post *post = qp__alloc0(1, sizeof(*post));
-
-  if (!post)
-    return; /* servers are tried again by themselves */
-  post->run = run_refresh;
-  qp__engine_post(engine, post);
+  qp__engine_send(engine, run_refresh, NULL); /* servers are tried again by themselves */
 }
 
 enum qp_rc

@@ -119,36 +119,23 @@ qp__engine_recover(struct qp_engine *e, struct qp_err *err)
 
 /* ---- several servers ---- */
 
-struct orphan {
-  struct qp__post post; /* first */
-  struct qp_uuid id;
-};
-
 /* Another server may be faster; then the context cannot be opened, and nothing happens. */
 static void
-adopt_orphan(struct qp_engine *e, struct qp__post *post)
+adopt_orphan(struct qp_engine *e, const struct qp_uuid *id)
 {
-  struct orphan *o = (struct orphan *)post;
-  struct qp__actor *t = e->phase == QP__ENGINE_RUNNING ? qp__engine_actor(e, &o->id) : NULL;
+  struct qp__actor *t = e->phase == QP__ENGINE_RUNNING ? qp__engine_actor(e, id) : NULL;
 
   if (t && t->stage == QP__ACTOR_CLOSED) {
     qp__actor_load(t);
     qp__actor_pump(t);
   }
-  qp__free(o);
 }
 
 /* When out of memory, it is reported again. */
 static void
 post_orphan(void *arg, const struct qp_uuid *id)
 {
-  struct orphan *o = qp__alloc0(1, sizeof(*o));
-
-  if (!o)
-    return;
-  o->post.run = adopt_orphan;
-  o->id = *id;
-  qp__engine_post(arg, &o->post);
+  qp__engine_send(arg, adopt_orphan, id);
 }
 
 /* Nothing is saved any more: the server that took a context over has applied RESTART to it. */

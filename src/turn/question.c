@@ -23,7 +23,6 @@ copy_client_tools(struct qp__conversation *c, const json_t *tools, struct qp__ll
     const char *description = json_string_value(json_object_get(tool, "description"));
     const json_t *schema = json_object_get(tool, "parameters");
     struct qp__buf text;
-    bool good;
 
     qp__buf_init(&text, QP__CLIENT_TOOLS_BYTES);
     if (json_is_object(schema))
@@ -32,12 +31,10 @@ copy_client_tools(struct qp__conversation *c, const json_t *tools, struct qp__ll
       (void)qp__buf_add_str(&text, "{\"type\":\"object\",\"properties\":{}}");
     list[i].name = qp__arena_strdup(&c->arena, name ? name : "");
     list[i].description = qp__arena_strdup(&c->arena, description ? description : "");
-    list[i].schema.data = text.rc ? NULL : qp__arena_strndup(&c->arena, text.data, text.len);
     list[i].schema.len = text.len;
+    list[i].schema.data = qp__arena_take(&c->arena, &text);
     list[i].strict = json_is_true(json_object_get(tool, "strict"));
-    good = list[i].name && list[i].description && list[i].schema.data;
-    qp__buf_release(&text);
-    if (!good)
+    if (!list[i].name || !list[i].description || !list[i].schema.data)
       return false;
   }
   return true;

@@ -187,16 +187,11 @@ struct editing {
   size_t at; /* the entry */
 };
 
-struct wake {
-  struct qp__post post; /* first */
-  struct qp_uuid context;
-};
-
+/* The engine looks at the queue. Without memory it does when the context is used next. */
 static void
-run_wake(struct qp_engine *e, struct qp__post *post)
+wake(struct qp_engine *e, const struct qp_uuid *context)
 {
-  struct wake *wake = (struct wake *)post;
-  struct qp__actor *t = e->phase == QP__ENGINE_RUNNING ? qp__engine_actor(e, &wake->context) : NULL;
+  struct qp__actor *t = e->phase == QP__ENGINE_RUNNING ? qp__engine_actor(e, context) : NULL;
 
   if (t && t->stage != QP__ACTOR_RELEASING) {
     t->queue_changed = true;
@@ -206,20 +201,6 @@ run_wake(struct qp_engine *e, struct qp__post *post)
       qp__queue_attend(t);
     qp__actor_pump(t);
   }
-  qp__free(wake);
-}
-
-/* The engine looks at the queue soon. Without memory it does when the context is used next. */
-static void
-wake_engine(struct qp_engine *e, const struct qp_uuid *context)
-{
-  struct wake *wake = qp__alloc0(1, sizeof(*wake));
-
-  if (!wake)
-    return;
-  wake->post.run = run_wake;
-  wake->context = *context;
-  qp__engine_post(e, &wake->post);
 }
 
 static enum qp_rc
@@ -253,7 +234,7 @@ end_edit(struct editing *e)
   end_claim(&e->engine->queues, &e->claim);
   json_decref(e->queue);
   qp_context_close(e->context);
-  wake_engine(e->engine, &id);
+  qp__engine_send(e->engine, wake, &id);
 }
 
 /* ---- adding ---- */
@@ -583,7 +564,7 @@ end_sending(struct sending *s)
 
   end_claim(&e->queues, &s->claim);
   qp__free(s);
-  wake_engine(e, &context);
+  qp__engine_send(e, wake, &context);
 }
 
 static void
@@ -695,12 +676,8 @@ qp__queue_attend(struct qp__actor *t)
   if (t->stage != QP__ACTOR_OPEN || t->engine->phase != QP__ENGINE_RUNNING)
     return;
   n = queue_length(t->context);
-  if (t->queue_changed &&
-      qp__feed_add(&t->feed, "queue", json_pack("{s:I}", "items", (json_int_t)n),
-                   qp__engine_now_ms(t->engine), false, NULL) == QP_OK) {
-    qp__feed_show(&t->feed);
-    qp__engine_flush_soon(t->engine);
-  }
+  if (t->queue_changed)
+    qp__actor_tell(t, "queue", json_pack("{s:I}", "items", (json_int_t)n));
   t->queue_changed = false;
   if (n && t->state == QP_STATE_IDLE)
     send_next(t);

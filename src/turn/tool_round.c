@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "model/client_tool.h"
 #include "model/message.h"
 #include "model/meta.h"
@@ -94,13 +95,11 @@ copy_calls(struct qp__actor *t, const struct qp_message *answer, struct qp_err *
     struct qp_tool_call from = qp_message_tool_call(answer, i);
     struct qp__actor_call *call = &t->calls[i];
 
-    call->id = qp__strdup(from.id);
-    call->name = qp__strdup(from.tool_name);
-    call->arguments = qp__strdup(from.arguments_json);
     call->approval = from.approval;
     call->display = from.display;
     call->client = is_marked(answer->calls[i].extra);
-    if (!call->id || !call->name || !call->arguments)
+    if (!qp__str_replace(&call->id, from.id) || !qp__str_replace(&call->name, from.tool_name) ||
+        !qp__str_replace(&call->arguments, from.arguments_json))
       return qp__fail_nomem(err, "the tool calls of an answer");
   }
   return QP_OK;
@@ -155,9 +154,8 @@ keep_rules(struct qp__action_request *request, const json_t *rules)
   struct qp__buf text;
 
   qp__buf_init(&text, RESULT_MAX);
-  if (request->rules == QP__RULES_STORED && !qp__json_write(&text, rules))
-    request->stored_rules = qp__arena_strndup(&request->arena, text.data, text.len);
-  qp__buf_release(&text);
+  (void)qp__json_write(&text, rules);
+  request->stored_rules = qp__arena_take(&request->arena, &text);
 }
 
 static void
@@ -172,7 +170,8 @@ on_rules_stored(uv_work_t *work, int status)
     (void)qp__fail(&job->err, QP_STOPPED, "storing a rule was stopped");
   request->rules = job->err.rc ? QP__RULES_FAILED : QP__RULES_STORED;
   request->input.failure = job->err;
-  keep_rules(request, job->rules);
+  if (!job->err.rc)
+    keep_rules(request, job->rules);
   free_rule_job(job);
   qp__actor_enqueue(t, &request->input);
   qp__actor_pump(t);
@@ -209,8 +208,7 @@ qp__round_store_rules(struct qp__actor *t, struct qp__action_request *request, s
   job->actor = t;
   job->request = request;
   job->rules = json_array();
-  job->owner = owner ? qp__strdup(owner) : NULL;
-  if (!job->rules || (owner && !job->owner))
+  if (!job->rules || !qp__str_replace(&job->owner, owner))
     rc = qp__fail_nomem(err, "a rule");
   else
     rc = make_rules(t, &request->a, job->rules, err);
@@ -317,7 +315,7 @@ qp__round_load(struct qp__actor *t, const struct qp_message *answer, const json_
                          ? QP_APPROVAL_APPROVED
                          : QP_APPROVAL_DENIED;
     call->by_policy = json_is_true(json_object_get(decision, "policy"));
-    if (reason && !(call->reason = qp__strdup(reason)))
+    if (!qp__str_replace(&call->reason, reason))
       rc = qp__fail_nomem(err, "the tool calls of an answer");
     if (!rc)
       rc = load_edit(call, decision, err);
@@ -349,16 +347,6 @@ qp__round_event(const struct qp__actor *t)
 
 /* ---- running ---- */
 
-/* A progress line is optional: without memory it is left out. */
-static void
-add_progress_line(struct qp__actor *t, const char *type, json_t *data)
-{
-  if (qp__feed_add(&t->feed, type, data, qp__engine_now_ms(t->engine), false, NULL) == QP_OK) {
-    qp__feed_show(&t->feed);
-    qp__engine_flush_soon(t->engine);
-  }
-}
-
 /* A new reference to the result. The model does not know what a person has changed, so a text says
  * it; without memory the text stays as it is. */
 static json_t *
@@ -389,9 +377,9 @@ take_result(struct qp__actor_run *run, json_t *value, bool is_error, uint64_t ms
   call->result = tell_edit(call, value);
   call->is_error = is_error;
   call->ms = ms;
-  add_progress_line(t, "tool_end",
-                    json_pack("{s:s, s:s, s:b, s:I}", "id", call->id, "name", call->name,
-                              "is_error", call->is_error, "ms", (json_int_t)call->ms));
+  qp__actor_tell(t, "tool_end",
+                 json_pack("{s:s, s:s, s:b, s:I}", "id", call->id, "name", call->name, "is_error",
+                           call->is_error, "ms", (json_int_t)call->ms));
   if (--t->running == 0)
     qp__actor_enqueue_event(t, QP__EVENT_TOOLS_ENDED, t->number);
   return true;
@@ -447,7 +435,7 @@ start(struct qp__actor *t, size_t i)
   }
   call->run = run;
   t->running++;
-  add_progress_line(t, "tool_start", json_pack("{s:s, s:s}", "id", call->id, "name", call->name));
+  qp__actor_tell(t, "tool_start", json_pack("{s:s, s:s}", "id", call->id, "name", call->name));
 }
 
 void
