@@ -260,10 +260,7 @@ new_rule(struct qp__grants *g, const char *owner, const json_t *call)
   id[8] = '\0';
   rule = json_pack("{s:s, s:s*, s:O, s:O}", "id", id, "owner", owner, "tool",
                    json_object_get(call, "tool"), "arguments", json_object_get(call, "arguments"));
-  if (rule && !qp__json_set_time(rule, "created_at", g->os->now_ms(g->os->self)))
-    return rule;
-  json_decref(rule);
-  return NULL;
+  return qp__json_built(rule, qp__json_set_time(rule, "created_at", g->os->now_ms(g->os->self)));
 }
 
 /* The rules and a new one, as a new array; *out is NULL if the rule exists already. With both
@@ -272,7 +269,6 @@ static enum qp_rc
 add(struct qp__grants *g, const char *owner, const json_t *call, json_t **out, struct qp_err *err)
 {
   struct qp__buf text;
-  json_t *rules;
   enum qp_rc rc;
 
   if (find(g, owner, call))
@@ -285,20 +281,15 @@ add(struct qp__grants *g, const char *owner, const json_t *call, json_t **out, s
   qp__buf_release(&text);
   if (rc)
     return qp__fail(err, rc, "a call with more than %zu bytes cannot be a rule", RULE_MAX);
-  rules = json_copy(g->rules);
-  if (!rules || json_array_append_new(rules, new_rule(g, owner, call))) {
-    json_decref(rules);
-    return qp__fail_nomem(err, "a rule");
-  }
-  *out = rules;
-  return QP_OK;
+  *out = qp__json_push(qp__json_copy(g->rules), new_rule(g, owner, call));
+  return *out ? QP_OK : qp__fail_nomem(err, "a rule");
 }
 
 /* The rules without the one with this id, as a new array. With both locks. */
 static enum qp_rc
 drop(struct qp__grants *g, const char *owner, const char *id, json_t **out, struct qp_err *err)
 {
-  json_t *rules = json_copy(g->rules);
+  json_t *rules = qp__json_copy(g->rules);
 
   for (size_t i = 0; i < json_array_size(rules); i++) {
     const json_t *rule = json_array_get(rules, i);

@@ -28,8 +28,8 @@ struct qp__tool_source {
   void (*server)(void *self, struct qp__tool_server *out);
   void (*retry)(void *self);
 
-  /* Begins to close; may be NULL. Calls have ended. Everything that still runs in it is held (below); the last
-   * unhold ends it, and then free() is called. */
+  /* Begins to close; may be NULL. Calls have ended. Everything that still runs in it is held
+   * (below); the last unhold ends it, and then free() is called. */
   void (*close)(void *self);
   void (*free)(void *self);
 };

@@ -111,6 +111,8 @@ fork_at(struct qp__actor *t, struct qp__input *in, const char *base, const struc
 
 /* ---- what each action means ---- */
 
+/* Each resolve_ function finds in->event set as its row in resolve() says. */
+
 /* No tool of the client may have the name of one of the server. */
 static enum qp_rc
 check_tools(const struct qp__actor *t, const struct qp__action_request *request, struct qp_err *err)
@@ -128,7 +130,6 @@ resolve_send(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   enum qp_rc rc = check_tools(t, in->request, err);
 
-  in->event = QP__EVENT_SEND;
   if (!rc)
     rc = qp__action_set_branch(t, in->request, in->request->a.branch, err);
   if (!rc && qp__recall_is_wanted(t, in->request) && qp__recall_for_request(t, in->request))
@@ -144,7 +145,6 @@ resolve_edit(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   char *active;
   enum qp_rc rc = find_branch(t, in->request, NULL, &active, &head, err);
 
-  in->event = QP__EVENT_SEND;
   if (!rc)
     rc = check_tools(t, in->request, err);
   if (!rc)
@@ -188,7 +188,6 @@ resolve_regenerate(struct qp__actor *t, struct qp__input *in, struct qp_err *err
   char *active;
   enum qp_rc rc = find_branch(t, in->request, NULL, &active, &head, err);
 
-  in->event = QP__EVENT_RETRY;
   if (rc)
     return rc;
   if (t->state == QP_STATE_TRANSIENT_FAILURE)
@@ -218,7 +217,6 @@ resolve_retry(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   const char *name = in->request->a.branch;
   enum qp_rc rc;
 
-  in->event = QP__EVENT_RETRY;
   if (t->state == QP_STATE_TRANSIENT_FAILURE)
     name = t->open->facts.branch;
   rc = find_branch(t, in->request, name, &branch, &head, err);
@@ -237,7 +235,6 @@ resolve_retry(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 static enum qp_rc
 resolve_switch(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  in->event = QP__EVENT_SWITCH;
   in->activate = in->request->a.branch;
   return qp__action_set_branch(t, in->request, in->request->a.branch, err);
 }
@@ -379,54 +376,40 @@ undo_decisions(struct qp__actor *t, const struct qp__action_request *request)
 static enum qp_rc
 resolve_cancel(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  in->event = QP__EVENT_CANCEL;
   return qp__action_set_branch(t, in->request, t->open->facts.branch, err);
 }
 
 static enum qp_rc
 resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  static enum qp_rc (*const by_kind[])(struct qp__actor * t, struct qp__input * in,
-                                       struct qp_err * err) = {
-    [QP_ACTION_SEND_MESSAGE] = resolve_send,
-    [QP_ACTION_APPROVE_TOOLS] = resolve_approve,
-    [QP_ACTION_CANCEL] = resolve_cancel,
-    [QP_ACTION_RETRY] = resolve_retry,
-    [QP_ACTION_REGENERATE] = resolve_regenerate,
-    [QP_ACTION_EDIT_MESSAGE] = resolve_edit,
-    [QP_ACTION_SWITCH_BRANCH] = resolve_switch,
-    [QP_ACTION_COMPACT] = qp__resolve_compact,
-    [QP_ACTION_UNDO_COMPACT] = qp__resolve_adjust,
-    [QP_ACTION_REDO_COMPACT] = qp__resolve_adjust,
-    [QP_ACTION_EDIT_SUMMARY] = qp__resolve_adjust,
-    [QP_ACTION_EXPAND] = qp__resolve_adjust,
-    [QP_ACTION_PIN] = qp__resolve_pin,
-    [QP_ACTION_UNPIN] = qp__resolve_pin,
-    [QP_ACTION_SUBMIT_TOOL_RESULTS] = resolve_submit,
+  /* `event` must be possible in the present state; QP__EVENTS: the function decides. */
+  static const struct {
+    enum qp_rc (*resolve)(struct qp__actor *t, struct qp__input *in, struct qp_err *err);
+    enum qp__turn_event event;
+  } kinds[] = {
+    [QP_ACTION_SEND_MESSAGE] = { resolve_send, QP__EVENT_SEND },
+    [QP_ACTION_APPROVE_TOOLS] = { resolve_approve, QP__EVENTS },
+    [QP_ACTION_CANCEL] = { resolve_cancel, QP__EVENT_CANCEL },
+    [QP_ACTION_RETRY] = { resolve_retry, QP__EVENT_RETRY },
+    [QP_ACTION_REGENERATE] = { resolve_regenerate, QP__EVENT_RETRY },
+    [QP_ACTION_EDIT_MESSAGE] = { resolve_edit, QP__EVENT_SEND },
+    [QP_ACTION_SWITCH_BRANCH] = { resolve_switch, QP__EVENT_SWITCH },
+    [QP_ACTION_COMPACT] = { qp__resolve_compact, QP__EVENT_COMPACT },
+    [QP_ACTION_UNDO_COMPACT] = { qp__resolve_adjust, QP__EVENT_ADJUST },
+    [QP_ACTION_REDO_COMPACT] = { qp__resolve_adjust, QP__EVENT_ADJUST },
+    [QP_ACTION_EDIT_SUMMARY] = { qp__resolve_adjust, QP__EVENT_ADJUST },
+    [QP_ACTION_EXPAND] = { qp__resolve_adjust, QP__EVENT_ADJUST },
+    [QP_ACTION_PIN] = { qp__resolve_pin, QP__EVENT_ADJUST },
+    [QP_ACTION_UNPIN] = { qp__resolve_pin, QP__EVENT_ADJUST },
+    [QP_ACTION_SUBMIT_TOOL_RESULTS] = { resolve_submit, QP__EVENT_DENY },
   };
-  static const enum qp__turn_event events[] = {
-    [QP_ACTION_SEND_MESSAGE] = QP__EVENT_SEND,
-    [QP_ACTION_APPROVE_TOOLS] = QP__EVENTS,
-    [QP_ACTION_CANCEL] = QP__EVENT_CANCEL,
-    [QP_ACTION_RETRY] = QP__EVENT_RETRY,
-    [QP_ACTION_REGENERATE] = QP__EVENT_RETRY,
-    [QP_ACTION_EDIT_MESSAGE] = QP__EVENT_SEND,
-    [QP_ACTION_SWITCH_BRANCH] = QP__EVENT_SWITCH,
-    [QP_ACTION_COMPACT] = QP__EVENT_COMPACT,
-    [QP_ACTION_UNDO_COMPACT] = QP__EVENT_ADJUST,
-    [QP_ACTION_REDO_COMPACT] = QP__EVENT_ADJUST,
-    [QP_ACTION_EDIT_SUMMARY] = QP__EVENT_ADJUST,
-    [QP_ACTION_EXPAND] = QP__EVENT_ADJUST,
-    [QP_ACTION_PIN] = QP__EVENT_ADJUST,
-    [QP_ACTION_UNPIN] = QP__EVENT_ADJUST,
-    [QP_ACTION_SUBMIT_TOOL_RESULTS] = QP__EVENT_DENY,
-  };
-  enum qp__turn_event event = events[in->request->a.kind];
+  enum qp_action_kind kind = in->request->a.kind;
 
-  if (event != QP__EVENTS && !qp__fsm_next(t->state, event).legal)
+  in->event = kinds[kind].event;
+  if (in->event != QP__EVENTS && !qp__fsm_next(t->state, in->event).legal)
     return qp__fail(err, QP_CONFLICT, "%s is not possible while the context is %s",
-                    qp_action_name(in->request->a.kind), qp_state_name(t->state));
-  return by_kind[in->request->a.kind](t, in, err);
+                    qp_action_name(kind), qp_state_name(t->state));
+  return kinds[kind].resolve(t, in, err);
 }
 
 /* ---- keys ---- */

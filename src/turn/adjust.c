@@ -183,10 +183,8 @@ qp__resolve_adjust(struct qp__actor *t, struct qp__input *in, struct qp_err *err
   struct qp__adjustment *a;
   enum qp_rc rc;
 
-  if (request->rules == QP__RULES_STORED) {
-    in->event = QP__EVENT_ADJUST;
+  if (request->rules == QP__RULES_STORED)
     return QP_OK;
-  }
   rc = qp__action_set_branch(t, request, request->a.branch, err);
   if (rc)
     return rc;
@@ -217,7 +215,6 @@ qp__resolve_compact(struct qp__actor *t, struct qp__input *in, struct qp_err *er
     request->shortening = NULL;
     t->shortening = s;
     t->compact_reason = QP__REASON_REQUEST;
-    in->event = QP__EVENT_COMPACT;
     return QP_OK;
   }
   rc = qp__action_set_branch(t, request, request->a.branch, err);
@@ -405,7 +402,6 @@ qp__resolve_pin(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   bool pinned = is_pinned(t->context, &request->a.target, &count);
   enum qp_rc rc = qp__action_set_branch(t, request, request->a.branch, err);
 
-  in->event = QP__EVENT_ADJUST;
   if (!rc && pin)
     rc = qp_message_find(t->context, &request->a.target, &info, err);
   if (rc)

@@ -156,17 +156,15 @@ static enum qp_rc
 set_compaction(struct qp_engine *e, const struct qp_compaction_options *o, struct qp_err *err)
 {
   json_t *value = json_pack("{s:s*, s:s*}", "mode", o->mode, "summarizer", o->summarizer);
-  int bad = !value;
+  unsigned recall = o->recall_tokens == UINT_MAX ? 0 : o->recall_tokens;
+  bool bad =
+      !value ||
+      (o->threshold && json_object_set_new(value, "threshold", json_integer(o->threshold))) ||
+      (o->keep && json_object_set_new(value, "keep", json_integer(o->keep))) ||
+      (o->recall_tokens && json_object_set_new(value, "recall_tokens", json_integer(recall)));
   enum qp_rc rc;
 
   qp__compact_settings_init(&e->compaction);
-  if (o->threshold)
-    bad |= json_object_set_new(value, "threshold", json_integer(o->threshold));
-  if (o->keep)
-    bad |= json_object_set_new(value, "keep", json_integer(o->keep));
-  if (o->recall_tokens)
-    bad |= json_object_set_new(value, "recall_tokens",
-                               json_integer(o->recall_tokens == UINT_MAX ? 0 : o->recall_tokens));
   rc = bad ? qp__fail_nomem(err, "the settings of compaction")
            : qp__compact_settings_read(value, &e->compaction, err);
   json_decref(value);

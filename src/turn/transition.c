@@ -301,38 +301,26 @@ make_detail(const struct qp__actor *t)
   const struct qp__turn_facts *f = &t->open->transition.facts;
   enum qp_state to = t->open->transition.to.to;
   json_t *detail;
-  int bad = 0;
 
   if (to == QP_STATE_IDLE)
     return json_null();
-  detail = json_object();
-  if (!detail)
-    return NULL;
-  if (f->branch)
-    bad |= qp__json_set_str(detail, "branch", f->branch);
-  bad |= json_object_set_new(detail, "rounds", json_integer((json_int_t)f->count.rounds));
-  bad |= json_object_set_new(detail, "calls", json_integer((json_int_t)f->count.calls));
-  bad |= json_object_set_new(detail, "tokens", json_integer((json_int_t)f->count.tokens));
-  bad |= json_object_set_new(detail, "cost_usd", json_real((double)f->count.cost / PICO));
-  if (f->error.kind[0])
-    bad |= json_object_set_new(detail, "error", error_object(&f->error));
-  if (f->attempt)
-    bad |= json_object_set_new(detail, "attempt", json_integer(f->attempt));
-  if (f->retry_at)
-    bad |= qp__json_set_time(detail, "retry_at", f->retry_at);
-  if (to == QP_STATE_COMPACTING)
-    bad |= qp__json_set_str(detail, "reason", reason_name(t->compact_reason));
-  if (f->alone)
-    bad |= json_object_set_new(detail, "alone", json_true());
-  if (f->overflowed)
-    bad |= json_object_set_new(detail, "overflowed", json_true());
-  if (f->answer_seq)
-    bad |= json_object_set_new(detail, "answer_seq", json_integer((json_int_t)f->answer_seq));
-  if (has_decisions(to))
-    bad |= json_object_set_new(detail, "decisions", decisions_object(t));
-  if (to == QP_STATE_AWAITING_TOOL_APPROVAL)
-    bad |= json_object_set_new(detail, "pending", pending_array(t));
-  return qp__json_built(detail, bad);
+  detail = json_pack("{s:s*, s:I, s:I, s:I, s:f}", "branch", f->branch, "rounds",
+                     (json_int_t)f->count.rounds, "calls", (json_int_t)f->count.calls, "tokens",
+                     (json_int_t)f->count.tokens, "cost_usd", (double)f->count.cost / PICO);
+  return qp__json_built(
+      detail,
+      (f->error.kind[0] && json_object_set_new(detail, "error", error_object(&f->error))) ||
+          (f->attempt && json_object_set_new(detail, "attempt", json_integer(f->attempt))) ||
+          (f->retry_at && qp__json_set_time(detail, "retry_at", f->retry_at)) ||
+          (to == QP_STATE_COMPACTING &&
+           qp__json_set_str(detail, "reason", reason_name(t->compact_reason))) ||
+          (f->alone && json_object_set_new(detail, "alone", json_true())) ||
+          (f->overflowed && json_object_set_new(detail, "overflowed", json_true())) ||
+          (f->answer_seq &&
+           json_object_set_new(detail, "answer_seq", json_integer((json_int_t)f->answer_seq))) ||
+          (has_decisions(to) && json_object_set_new(detail, "decisions", decisions_object(t))) ||
+          (to == QP_STATE_AWAITING_TOOL_APPROVAL &&
+           json_object_set_new(detail, "pending", pending_array(t))));
 }
 
 /* The client's tools for a turn that begins: its own list, or nothing, which removes the list of
