@@ -2,16 +2,15 @@
 // and query parameters; and no owner sees anything of another one through them.
 
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { contracts, openai, root, serveFaces, thrown, told } from './face.mjs';
+import { contracts, openai, serveFaces, thrown, told } from './face.mjs';
 import { ok } from './helper.mjs';
+import { routes } from './route_table.mjs';
 
 test('routes, scopes and query parameters are those of the route table', () => {
-  const table = fs.readFileSync(path.join(root, 'src/http/route.c'), 'utf8');
-  const rows = [...table.matchAll(/\{ "([A-Z]+)", "(\/(?:openai|anthropic|ai)\/[^"]*)",\s*qp__h_\w+,\s*QP__SCOPE_(\w+),([^}]*)\}(?=,)/g)]
-    .map(([, method, route, scope, rest]) => `${method} ${route} ${scope.toLowerCase()} ${/QP__ROUTE_BODY/.test(rest) ? 'body' : '-'} ${/"([^"]*)"\s*$/.exec(rest.trim())?.[1] ?? ''}`.trim());
+  const rows = routes.filter((row) => /^\/(openai|anthropic|ai)\//.test(row.path))
+    .map(({ method, path: route, scope, flags, query }) => `${method} ${route} ${scope.toLowerCase()} ${/QP__ROUTE_BODY/.test(flags) ? 'body' : '-'} ${query ?? ''}`.trim());
   const told = Object.values(contracts).flatMap((doc) =>
     Object.entries(doc.paths).flatMap(([route, item]) =>
       Object.entries(item).map(([method, op]) => `${method.toUpperCase()} ${route} ${op['x-scope']} ${op.requestBody ? 'body' : '-'} ${(op.parameters ?? []).map((one) => one.name).join(' ')}`.trim())));

@@ -8,6 +8,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Running, fails, jsonLines, lines, ok, run, tempDir } from './helper.mjs';
+import { routes as table } from './route_table.mjs';
 import { serve, statuses } from './server.mjs';
 import { Model } from './model.mjs';
 import { Chat, Stream, serveTurns, until as holds } from './turns.mjs';
@@ -47,8 +48,7 @@ function makeKeys(data) {
 }
 
 // The rows of src/http/route.c.
-const routes = [...fs.readFileSync('src/http/route.c', 'utf8').matchAll(/\{ "([A-Z]+)", "([^"]+)", \w+, QP__SCOPE_(\w+),/g)]
-  .map(([, method, path, scope]) => ({ name: `${method} ${path}`, method, path, scope }))
+const routes = table.map(({ method, path, scope }) => ({ name: `${method} ${path}`, method, path, scope }))
   .filter(({ path }) => !/^\/(openai|anthropic|ai)\//.test(path)); // face_contract has them: their errors have other forms
 
 // What each row with a scope is asked with, and the answer that a caller with the right gets.
