@@ -19,6 +19,8 @@ enum qp_rc qp__compact_marks_emit(struct qp_context *context, const char *branch
 
 /* The pinned messages of a context (struct qp__brief). Release the set, after a failure too. */
 enum qp_rc qp__pins_read(const json_t *pins, struct qp__idset *out, struct qp_err *err);
+/* The same, read from the context. */
+enum qp_rc qp__pins_load(struct qp_context *context, struct qp__idset *out, struct qp_err *err);
 
 /* Checks the settings that a body has for a context; NULL is allowed. QP_INVALID. */
 enum qp_rc qp__compact_settings_check(const json_t *settings, struct qp_err *err);

@@ -53,10 +53,10 @@ check_match(struct qp__request *r, struct qp__held *held, const char *wanted, st
   enum qp_rc rc;
 
   qp__buf_init(&body, QP__REPLY_MAX);
-  rc = qp__context_render(held, qp__owner(r), &body, etag, err);
+  rc = qp__context_render(held, qp__owner(r), false, &body, etag, err);
   if (!rc && !qp__etag_in(wanted, etag, false)) {
     qp__buf_reset(&body);
-    rc = qp__context_render_full(held, qp__owner(r), &body, etag, err);
+    rc = qp__context_render(held, qp__owner(r), true, &body, etag, err);
     if (!rc && !qp__etag_in(wanted, etag, false))
       rc = qp__request_fail(r, MHD_HTTP_PRECONDITION_FAILED, "PRECONDITION_FAILED", err,
                             "the context was changed in the meantime");

@@ -282,9 +282,9 @@ show_config_prompt(json_t *metadata, const char *owner)
   return json_object_set_new(config, "system_prompt_id", id ? json_string(id) : json_null()) == 0;
 }
 
-static enum qp_rc
-render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *out,
-       struct qp_err *err)
+enum qp_rc
+qp__context_render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *out,
+                   char etag[QP__ETAG_TEXT], struct qp_err *err)
 {
   struct full full = {
     .store = held->holds->store,
@@ -324,31 +324,11 @@ render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *
   emit_extra(out, metadata);
   qp__emit_close(out, '}');
   rc = qp__buf_check(out, "the context", err);
+  if (!rc)
+    qp__etag(etag, qp__buf_bytes(out));
 out:
   json_decref(metadata);
   qp__buf_release(&full.pool);
   qp__idset_release(&full.seen);
-  return rc;
-}
-
-enum qp_rc
-qp__context_render(struct qp__held *held, const char *owner, struct qp__buf *out,
-                   char etag[QP__ETAG_TEXT], struct qp_err *err)
-{
-  enum qp_rc rc = render(held, owner, false, out, err);
-
-  if (!rc)
-    qp__etag(etag, qp__buf_bytes(out));
-  return rc;
-}
-
-enum qp_rc
-qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf *out,
-                        char etag[QP__ETAG_TEXT], struct qp_err *err)
-{
-  enum qp_rc rc = render(held, owner, true, out, err);
-
-  if (!rc)
-    qp__etag(etag, qp__buf_bytes(out));
   return rc;
 }

@@ -17,13 +17,10 @@
 #include "http/request.h"
 #include "store/context/brief.h"
 
-/* The form without messages, as `owner` (owner.h) sees it, and its validator, which changes exactly
- * when the body changes. */
-enum qp_rc qp__context_render(struct qp__held *held, const char *owner, struct qp__buf *out,
-                              char etag[QP__ETAG_TEXT], struct qp_err *err);
-/* The same with all messages. */
-enum qp_rc qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf *out,
-                                   char etag[QP__ETAG_TEXT], struct qp_err *err);
+/* The form without messages or with all of them, as `owner` (owner.h) sees it, and its validator,
+ * which changes exactly when the body changes. */
+enum qp_rc qp__context_render(struct qp__held *held, const char *owner, bool messages,
+                              struct qp__buf *out, char etag[QP__ETAG_TEXT], struct qp_err *err);
 /* One branch, as an element of an array. */
 void qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *out,
                      const struct qp_branch_info *branch);

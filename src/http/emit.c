@@ -87,6 +87,15 @@ qp__emit_raw(struct qp__buf *b, const char *key, struct qp_bytes json)
   add_plain(b, key, json.data, json.len, false);
 }
 
+enum qp_rc
+qp__emit_taken(struct qp__buf *b, const char *key, char *text, size_t len, enum qp_rc rc)
+{
+  if (!rc)
+    qp__emit_raw(b, key, (struct qp_bytes){ text, len });
+  qp_free(text);
+  return rc;
+}
+
 void
 qp__emit_str(struct qp__buf *b, const char *key, const char *s)
 {

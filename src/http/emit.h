@@ -22,5 +22,9 @@ void qp__emit_time(struct qp__buf *b, const char *key, int64_t ms);
 void qp__emit_uuid(struct qp__buf *b, const char *key, const struct qp_uuid *id); /* zeros: null */
 /* JSON text, unchanged. */
 void qp__emit_raw(struct qp__buf *b, const char *key, struct qp_bytes json);
+/* The JSON text that a function of the library returned with `rc`, unless that is an error. The
+ * text is released. Returns rc. */
+enum qp_rc qp__emit_taken(struct qp__buf *b, const char *key, char *text, size_t len,
+                          enum qp_rc rc);
 
 #endif

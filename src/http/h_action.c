@@ -22,7 +22,6 @@
 #include "http/http_int.h"
 #include "http/quota.h"
 #include "http/state.h"
-#include "model/message.h"
 
 #define BRANCH_TEXT 256
 #define IDS_MAX 256
@@ -160,30 +159,6 @@ struct acting {
 
 /* ---- the body ---- */
 
-/* Content is a text, or an array of parts as in a message. */
-static enum qp_rc
-read_content(struct acting *a, struct qp_err *err)
-{
-  const json_t *content = json_object_get(a->body, "content");
-  json_t *message;
-  enum qp_rc rc;
-
-  if (!content)
-    return QP_OK;
-  if (json_is_string(content)) {
-    a->action.text = (struct qp_bytes){ json_string_value(content), json_string_length(content) };
-    return QP_OK;
-  }
-  if (!json_is_array(content) || !json_array_size(content))
-    return qp__fail(err, QP_INVALID, "'content' must be a text or a list of content blocks");
-  message = json_pack("{s:s, s:O}", "role", "user", "content", content);
-  rc = message ? qp__message_from_value("message", message, &a->message, err)
-               : qp__fail_nomem(err, "the message");
-  a->action.message = a->message;
-  json_decref(message);
-  return rc;
-}
-
 /* Reads a list of call ids. */
 static enum qp_rc
 read_ids(struct qp__request *r, const struct acting *a, const char *key, const char *const **out,
@@ -210,22 +185,6 @@ read_ids(struct qp__request *r, const struct acting *a, const char *key, const c
   *out = ids;
   *count = n;
   return QP_OK;
-}
-
-/* The id in a field that was checked with the body; nothing if it is missing. */
-static void
-read_id(const struct acting *a, const char *key, struct qp_uuid *out)
-{
-  const char *text = qp__json_text(a->body, key);
-
-  if (text)
-    (void)!qp_uuid_parse(text, out, NULL);
-}
-
-static enum qp_rc
-read_tools(struct qp__request *r, struct acting *a, struct qp_err *err)
-{
-  return qp__request_write(r, json_object_get(a->body, "tools"), &a->action.tools_json, err);
 }
 
 /* One of "results": {"tool_call_id", "result" or "error"}. */
@@ -271,25 +230,6 @@ read_results(struct qp__request *r, struct acting *a, struct qp_err *err)
   return rc;
 }
 
-/* Arguments of calls that a person has changed. */
-static enum qp_rc
-read_edits(struct qp__request *r, struct acting *a, struct qp_err *err)
-{
-  const json_t *edits = json_object_get(a->body, "arguments");
-  struct qp__buf text;
-  enum qp_rc rc;
-
-  if (a->action.kind != QP_ACTION_APPROVE_TOOLS || !json_is_object(edits))
-    return QP_OK;
-  qp__buf_init(&text, r->settings->max_body);
-  (void)qp__json_write(&text, edits);
-  rc = qp__buf_check(&text, "the changed arguments", err);
-  if (!rc && !(a->action.arguments_json = qp__arena_strndup(&r->arena, text.data, text.len)))
-    rc = qp__fail_nomem(err, "an action");
-  qp__buf_release(&text);
-  return rc;
-}
-
 static enum qp_rc
 read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
@@ -298,32 +238,34 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
   enum qp_rc rc = qp__request_optional_object(r, fields, &a->body, err);
 
   if (!rc)
-    rc = read_content(a, err);
+    rc =
+        qp__request_content(json_object_get(a->body, "content"), &a->action.text, &a->message, err);
+  a->action.message = a->message;
   if (!rc)
     rc = read_ids(r, a, "approved", &a->action.approved, &a->action.approved_count, err);
   if (!rc)
     rc = read_ids(r, a, "denied", &a->action.denied, &a->action.denied_count, err);
   if (!rc)
-    rc = read_tools(r, a, err);
+    rc = qp__request_write(r, json_object_get(a->body, "tools"), &a->action.tools_json, err);
+  if (!rc)
+    rc =
+        qp__request_write(r, json_object_get(a->body, "arguments"), &a->action.arguments_json, err);
   if (!rc)
     rc = read_results(r, a, err);
   if (rc)
     return rc;
   a->action.reason = qp__json_text(a->body, "reason");
   a->action.always = json_is_true(json_object_get(a->body, "always"));
-  rc = read_edits(r, a, err);
-  if (rc)
-    return rc;
   a->action.branch = qp__json_text(a->body, "branch");
   a->action.instructions = qp__json_text(a->body, "instructions");
   a->dry_run = json_is_true(json_object_get(a->body, "dry_run"));
   summary = json_object_get(a->body, "text");
   if (summary)
     a->action.text = (struct qp_bytes){ json_string_value(summary), json_string_length(summary) };
-  read_id(a, "message_id", &a->action.target);
-  read_id(a, "up_to", &a->action.target);
-  read_id(a, "from", &a->action.target);
-  read_id(a, "to", &a->action.last);
+  qp__body_uuid(a->body, "message_id", &a->action.target);
+  qp__body_uuid(a->body, "up_to", &a->action.target);
+  qp__body_uuid(a->body, "from", &a->action.target);
+  qp__body_uuid(a->body, "to", &a->action.last);
   return QP_OK;
 }
 

@@ -11,9 +11,7 @@
 #include "http/owner.h"
 
 struct listing {
-  struct qp_store *store;
-  const char *owner;
-  struct qp__buf *out;
+  struct qp__request *r;
   const char *only; /* the wanted branch, or NULL for all */
   bool found;
 };
@@ -22,20 +20,21 @@ static enum qp_rc
 list_branch(void *arg, const struct qp_branch_info *branch)
 {
   struct listing *listing = arg;
+  struct qp__request *r = listing->r;
 
   if (listing->only && strcmp(listing->only, branch->name) != 0)
     return QP_OK;
   listing->found = true;
-  qp__branch_emit(listing->store, listing->owner, listing->out, branch);
-  return listing->out->rc;
+  qp__branch_emit(r->http->store, qp__owner(r), &r->reply.body, branch);
+  return r->reply.body.rc;
 }
 
 /* One branch as the response. */
 static enum qp_rc
-answer(struct qp__request *r, struct qp__held *held, const char *name, struct qp_err *err)
+answer(struct qp__request *r, const char *name, struct qp_err *err)
 {
-  struct listing listing = { r->http->store, qp__owner(r), &r->reply.body, name, false };
-  enum qp_rc rc = qp_branch_list(held->context, list_branch, &listing, err);
+  struct listing listing = { r, name, false };
+  enum qp_rc rc = qp_branch_list(r->held->context, list_branch, &listing, err);
 
   if (!rc && !listing.found)
     rc = qp__fail(err, QP_NOTFOUND, "Branch not found");
@@ -44,11 +43,11 @@ answer(struct qp__request *r, struct qp__held *held, const char *name, struct qp
 
 /* Reports a missing branch with the same message as the other routes. */
 static enum qp_rc
-check_there(struct qp__held *held, const char *name, struct qp_err *err)
+check_there(struct qp__request *r, const char *name, struct qp_err *err)
 {
   char *found = NULL;
   uint64_t messages;
-  enum qp_rc rc = qp__branch_find(held->context, name, &found, &messages, err);
+  enum qp_rc rc = qp__branch_find(r->held->context, name, &found, &messages, err);
 
   qp_free(found);
   return rc;
@@ -57,30 +56,24 @@ check_there(struct qp__held *held, const char *name, struct qp_err *err)
 enum qp_rc
 qp__h_branch_list(struct qp__request *r, struct qp_err *err)
 {
-  struct listing listing = { r->http->store, qp__owner(r), &r->reply.body, NULL, false };
-  struct qp__held *held = NULL;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  struct listing listing = { r, NULL, false };
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
   qp__emit_open(&r->reply.body, NULL, '{');
   qp__emit_open(&r->reply.body, "branches", '[');
   if (!rc)
-    rc = qp_branch_list(held->context, list_branch, &listing, err);
+    rc = qp_branch_list(r->held->context, list_branch, &listing, err);
   qp__emit_close(&r->reply.body, ']');
   qp__emit_close(&r->reply.body, '}');
-  qp__held_put(held);
   return rc;
 }
 
 enum qp_rc
 qp__h_branch_get(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__held *held = NULL;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
-  if (!rc)
-    rc = answer(r, held, r->params[1], err);
-  qp__held_put(held);
-  return rc;
+  return rc ? rc : answer(r, r->params[1], err);
 }
 
 /* ---- fork ---- */
@@ -95,22 +88,14 @@ static const struct qp__body_field fork_fields[] = {
 static enum qp_rc
 set_location(struct qp__request *r, const char *name, struct qp_err *err)
 {
-  const char *parts[] = { "/v1/contexts/", r->params[0], "/branches/" };
-  struct qp__buf prefix;
-  enum qp_rc rc;
+  char prefix[QP_UUID_TEXT + 32];
 
-  qp__buf_init(&prefix, 200);
-  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-    (void)qp__buf_add_str(&prefix, parts[i]);
-  rc = qp__buf_check(&prefix, "the address of a branch", err);
-  if (!rc)
-    rc = qp__reply_location(r, prefix.data, name, err);
-  qp__buf_release(&prefix);
-  return rc;
+  (void)snprintf(prefix, sizeof(prefix), "/v1/contexts/%s/branches/", r->params[0]);
+  return qp__reply_location(r, prefix, name, err);
 }
 
 static enum qp_rc
-fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, struct qp_err *err)
+fork_branch(struct qp__request *r, const json_t *object, struct qp_err *err)
 {
   const char *at_text = qp__json_text(object, "at");
   const char *name = qp__json_text(object, "name");
@@ -120,33 +105,31 @@ fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, 
   if (at_text)
     rc = qp_uuid_parse(at_text, &at, err);
   if (!rc)
-    rc = qp__change_begin(r, held, err);
+    rc = qp__change_begin(r, r->held, err);
   if (rc)
     return rc;
-  rc =
-      qp_branch_fork(held->context, name, qp__json_text(object, "from"), at_text ? &at : NULL, err);
-  rc = qp__change_end(r, held, rc, err);
+  rc = qp_branch_fork(r->held->context, name, qp__json_text(object, "from"), at_text ? &at : NULL,
+                      err);
+  rc = qp__change_end(r, r->held, rc, err);
   if (rc == QP_NOTFOUND)
     rc = QP_INVALID; /* the body names it, not the path */
   if (!rc)
-    rc = answer(r, held, name, err);
+    rc = answer(r, name, err);
   return rc ? rc : set_location(r, name, err);
 }
 
 enum qp_rc
 qp__h_branch_fork(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__held *held = NULL;
   json_t *object = NULL;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
   if (!rc)
     rc = qp__request_object(r, fork_fields, &object, err);
   if (!rc)
-    rc = fork_branch(r, held, object, err);
+    rc = fork_branch(r, object, err);
   r->reply.status = MHD_HTTP_CREATED;
   json_decref(object);
-  qp__held_put(held);
   return rc;
 }
 
@@ -161,91 +144,84 @@ static const struct qp__body_field change_fields[] = {
 };
 
 static enum qp_rc
-rewind_branch(struct qp__held *held, const char *name, const json_t *value, struct qp_err *err)
+rewind_branch(struct qp__request *r, const char *name, const json_t *value, struct qp_err *err)
 {
   struct qp_uuid to;
   enum qp_rc rc = QP_OK;
 
   if (!json_is_null(value))
     rc = qp_uuid_parse(json_string_value(value), &to, err);
-  return rc ? rc : qp_branch_rewind(held->context, name, json_is_null(value) ? NULL : &to, err);
+  return rc ? rc : qp_branch_rewind(r->held->context, name, json_is_null(value) ? NULL : &to, err);
 }
 
 static enum qp_rc
-change_branch(struct qp__held *held, const char *name, const json_t *object, struct qp_err *err)
+change_branch(struct qp__request *r, const char *name, const json_t *object, struct qp_err *err)
 {
   const json_t *value;
 
   if ((value = json_object_get(object, "name")) != NULL)
-    return qp_branch_rename(held->context, name, json_string_value(value), err);
+    return qp_branch_rename(r->held->context, name, json_string_value(value), err);
   if ((value = json_object_get(object, "head")) != NULL)
-    return rewind_branch(held, name, value, err);
+    return rewind_branch(r, name, value, err);
   if ((value = json_object_get(object, "system_prompt_id")) != NULL)
-    return qp_branch_set_prompt(held->context, name, json_string_value(value), err);
+    return qp_branch_set_prompt(r->held->context, name, json_string_value(value), err);
   value = json_object_get(object, "active");
   if (!json_is_true(value))
     return qp__fail(err, QP_INVALID,
                     "\"active\" can only be set to true; make another branch active");
-  return qp_branch_switch(held->context, name, err);
+  return qp_branch_switch(r->held->context, name, err);
 }
 
 static enum qp_rc
-update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_err *err)
+update(struct qp__request *r, json_t *object, struct qp_err *err)
 {
   const char *name = r->params[1];
   const char *new_name = qp__json_text(object, "name");
-  enum qp_rc rc = check_there(held, name, err);
+  enum qp_rc rc = check_there(r, name, err);
 
   if (!rc && json_object_size(object) != 1)
     rc = qp__fail(err, QP_INVALID,
                   "change one thing at a time: name, active, head or system_prompt_id");
-  if (!rc) {
-    rc = qp__owner_prompt_field(r, object, err);
-    if (rc == QP_NOTFOUND)
-      rc = QP_INVALID;
-  }
   if (!rc)
-    rc = qp__change_begin(r, held, err);
+    rc = qp__owner_prompt_field(r, object, err);
+  if (!rc)
+    rc = qp__change_begin(r, r->held, err);
   if (rc)
     return rc;
-  rc = change_branch(held, name, object, err);
-  rc = qp__change_end(r, held, rc, err);
+  rc = change_branch(r, name, object, err);
+  rc = qp__change_end(r, r->held, rc, err);
   if (rc == QP_NOTFOUND)
     rc = QP_INVALID; /* the body names it, not the path */
-  return rc ? rc : answer(r, held, new_name ? new_name : name, err);
+  return rc ? rc : answer(r, new_name ? new_name : name, err);
 }
 
 enum qp_rc
 qp__h_branch_update(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__held *held = NULL;
   json_t *object = NULL;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
   if (!rc)
     rc = qp__request_object(r, change_fields, &object, err);
   if (!rc)
-    rc = update(r, held, object, err);
+    rc = update(r, object, err);
   json_decref(object);
-  qp__held_put(held);
   return rc;
 }
 
 enum qp_rc
 qp__h_branch_delete(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__held *held = NULL;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
   if (!rc)
-    rc = check_there(held, r->params[1], err);
+    rc = check_there(r, r->params[1], err);
   if (!rc)
-    rc = qp__change_begin(r, held, err);
+    rc = qp__change_begin(r, r->held, err);
   if (!rc) {
-    rc = qp_branch_delete(held->context, r->params[1], err);
-    rc = qp__change_end(r, held, rc, err);
+    rc = qp_branch_delete(r->held->context, r->params[1], err);
+    rc = qp__change_end(r, r->held, rc, err);
   }
   r->reply.status = MHD_HTTP_NO_CONTENT;
-  qp__held_put(held);
   return rc;
 }

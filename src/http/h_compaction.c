@@ -8,52 +8,36 @@
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "quipu/compaction.h"
-
-/* The body is a text that the library made. */
-static enum qp_rc
-answer_text(struct qp__request *r, enum qp_rc rc, char *text, size_t len, struct qp_err *err)
-{
-  if (!rc) {
-    (void)qp__buf_add(&r->reply.body, text, len);
-    rc = qp__buf_check(&r->reply.body, "the answer", err);
-  }
-  qp_free(text);
-  return rc;
-}
+#include "store/context/brief.h"
 
 enum qp_rc
 qp__h_compaction_list(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__held *held = NULL;
   char *text = NULL;
   size_t len = 0;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
-  if (rc)
-    return rc;
-  rc = qp_compactions(held->context, qp__request_query(r, "branch"), &text, &len, err);
-  qp__held_put(held);
-  return answer_text(r, rc, text, len, err);
+  if (!rc)
+    rc = qp_compactions(r->held->context, qp__request_query(r, "branch"), &text, &len, err);
+  return qp__emit_taken(&r->reply.body, NULL, text, len, rc);
 }
 
 enum qp_rc
 qp__h_view(struct qp__request *r, struct qp_err *err)
 {
+  const char *branch = qp__request_query(r, "branch");
   struct qp_engine *engine = NULL;
-  struct qp__held *held = NULL;
   char *text = NULL;
   size_t len = 0;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
+  if (!rc)
+    rc = qp__turns_enter(r, &engine, err);
   if (rc)
     return rc;
-  rc = qp__turns_enter(r, &engine, err);
-  if (!rc) {
-    rc = qp_engine_view(engine, held->context, qp__request_query(r, "branch"), &text, &len, err);
-    qp__turns_leave(r->http);
-  }
-  qp__held_put(held);
-  return answer_text(r, rc, text, len, err);
+  rc = qp_engine_view(engine, r->held->context, branch, &text, &len, err);
+  qp__turns_leave(r->http);
+  return qp__emit_taken(&r->reply.body, NULL, text, len, rc);
 }
 
 enum qp_rc
@@ -70,14 +54,10 @@ qp__compact_plan_answer(struct qp__request *r, const char *branch, const struct 
     return rc;
   rc = qp_engine_compact_plan(engine, r->held->context, branch, up_to, &text, &len, err);
   qp__turns_leave(r->http);
-  if (!rc) {
-    qp__emit_open(b, NULL, '{');
-    qp__emit_bool(b, "dry_run", true);
-    qp__emit_raw(b, "plan", (struct qp_bytes){ text, len });
-    qp__emit_close(b, '}');
-    rc = qp__buf_check(b, "the plan", err);
-  }
-  qp_free(text);
+  qp__emit_open(b, NULL, '{');
+  qp__emit_bool(b, "dry_run", true);
+  rc = qp__emit_taken(b, "plan", text, len, rc);
+  qp__emit_close(b, '}');
   return rc;
 }
 
@@ -89,10 +69,7 @@ qp__compact_marks_emit(struct qp_context *context, const char *branch, struct qp
   size_t len = 0;
   enum qp_rc rc = qp_compaction_marks(context, branch, &text, &len, err);
 
-  if (!rc)
-    qp__emit_raw(out, "compactions", (struct qp_bytes){ text, len });
-  qp_free(text);
-  return rc;
+  return qp__emit_taken(out, "compactions", text, len, rc);
 }
 
 enum qp_rc
@@ -109,6 +86,18 @@ qp__pins_read(const json_t *pins, struct qp__idset *out, struct qp_err *err)
       return qp__fail_nomem(err, "the pinned messages");
   }
   return QP_OK;
+}
+
+enum qp_rc
+qp__pins_load(struct qp_context *context, struct qp__idset *out, struct qp_err *err)
+{
+  struct qp__brief brief;
+  enum qp_rc rc = qp__brief_read(context, &brief, err);
+
+  if (!rc)
+    rc = qp__pins_read(brief.pins, out, err);
+  qp__brief_release(&brief);
+  return rc;
 }
 
 enum qp_rc

@@ -1,5 +1,4 @@
 /* h_context.c - creating, reading, changing and deleting contexts. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -14,41 +13,14 @@
 
 /* ---- answers ---- */
 
-static enum qp_rc
-set_etag(struct qp__request *r, const char *etag, struct qp_err *err)
-{
-  const char *copy = qp__arena_strdup(&r->arena, etag);
-
-  if (!copy)
-    return qp__fail_nomem(err, "answering");
-  qp__reply_header(r, "ETag", copy);
-  qp__reply_header(r, "Cache-Control", "private, no-cache");
-  return QP_OK;
-}
-
 /* The current context, without messages. */
 static enum qp_rc
-answer(struct qp__request *r, struct qp__held *held, struct qp_err *err)
+answer(struct qp__request *r, struct qp_err *err)
 {
   char etag[QP__ETAG_TEXT];
-  enum qp_rc rc = qp__context_render(held, qp__owner(r), &r->reply.body, etag, err);
+  enum qp_rc rc = qp__context_render(r->held, qp__owner(r), false, &r->reply.body, etag, err);
 
-  return rc ? rc : set_etag(r, etag, err);
-}
-
-static enum qp_rc
-set_location(struct qp__request *r, const struct qp_uuid *id, struct qp_err *err)
-{
-  char location[64];
-  char text[QP_UUID_TEXT];
-  const char *copy;
-
-  (void)snprintf(location, sizeof(location), "/v1/contexts/%s", qp_uuid_text(id, text));
-  copy = qp__arena_strdup(&r->arena, location);
-  if (!copy)
-    return qp__fail_nomem(err, "answering");
-  qp__reply_header(r, "Location", copy);
-  return QP_OK;
+  return rc ? rc : qp__reply_etag(r, etag, err);
 }
 
 /* ---- create ---- */
@@ -84,25 +56,6 @@ check_owner(const struct qp__request *r, const json_t *object, struct qp_err *er
   return QP_OK;
 }
 
-/* The ids were checked with the other fields. */
-static void
-take_id(const json_t *object, const char *key, struct qp_uuid *out)
-{
-  const char *text = qp__json_text(object, key);
-
-  if (text)
-    (void)!qp_uuid_parse(text, out, NULL);
-}
-
-/* Replaces the prompt id of the caller by the stored id. */
-static enum qp_rc
-refer(struct qp__request *r, json_t *object, struct qp_err *err)
-{
-  enum qp_rc rc = qp__owner_prompt_field(r, object, err);
-
-  return rc == QP_NOTFOUND ? QP_INVALID : rc; /* the body names it, not the path */
-}
-
 static enum qp_rc
 create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct qp_err *err)
 {
@@ -119,8 +72,8 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
   enum qp_rc rc =
       qp__request_write(r, json_object_get(object, "parameters"), &spec.parameters_json, err);
 
-  take_id(object, "id", &spec.id);
-  take_id(object, "parent_id", &spec.parent_id);
+  qp__body_uuid(object, "id", &spec.id);
+  qp__body_uuid(object, "parent_id", &spec.parent_id);
   if (!rc)
     rc = qp__request_write(r, json_object_get(object, "tools"), &spec.tools_json, err);
   if (!rc)
@@ -136,7 +89,6 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
 enum qp_rc
 qp__h_context_create(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__held *held = NULL;
   char text[QP_UUID_TEXT];
   json_t *object = NULL;
   struct qp_uuid id;
@@ -145,20 +97,19 @@ qp__h_context_create(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = check_owner(r, object, err);
   if (!rc)
-    rc = refer(r, object, err);
+    rc = qp__owner_prompt_field(r, object, err);
   if (!rc)
     rc = qp__compact_settings_check(json_object_get(object, "compaction"), err);
   if (!rc)
     rc = create(r, object, &id, err);
   json_decref(object);
   if (!rc)
-    rc = qp__held_get(r, qp_uuid_text(&id, text), &held, err);
+    rc = qp__held_get(r, qp_uuid_text(&id, text), &r->held, err);
   if (!rc)
-    rc = answer(r, held, err);
+    rc = answer(r, err);
   if (!rc)
-    rc = set_location(r, &id, err);
+    rc = qp__reply_location(r, "/v1/contexts/", text, err);
   r->reply.status = MHD_HTTP_CREATED;
-  qp__held_put(held);
   return rc;
 }
 
@@ -178,24 +129,20 @@ wants_messages(const struct qp__request *r, bool *out, struct qp_err *err)
 enum qp_rc
 qp__h_context_get(struct qp__request *r, struct qp_err *err)
 {
-  const char *known = qp__request_header(r, "If-None-Match");
-  struct qp__held *held = NULL;
   char etag[QP__ETAG_TEXT];
   bool messages = true;
   enum qp_rc rc = wants_messages(r, &messages, err);
 
   if (!rc)
-    rc = qp__held_get(r, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &r->held, err);
   if (!rc)
-    rc = messages ? qp__context_render_full(held, qp__owner(r), &r->reply.body, etag, err)
-                  : qp__context_render(held, qp__owner(r), &r->reply.body, etag, err);
+    rc = qp__context_render(r->held, qp__owner(r), messages, &r->reply.body, etag, err);
   if (!rc)
-    rc = set_etag(r, etag, err);
-  if (!rc && known && qp__etag_in(known, etag, true)) {
+    rc = qp__reply_etag(r, etag, err);
+  if (!rc && qp__etag_known(r, etag)) {
     r->reply.status = MHD_HTTP_NOT_MODIFIED;
     qp__buf_reset(&r->reply.body);
   }
-  qp__held_put(held);
   return rc;
 }
 
@@ -203,13 +150,12 @@ enum qp_rc
 qp__h_context_size(struct qp__request *r, struct qp_err *err)
 {
   struct qp__buf *b = &r->reply.body;
-  struct qp__held *held = NULL;
   struct qp_size size;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
   if (rc)
     return rc;
-  qp_context_size(held->context, &size);
+  qp_context_size(r->held->context, &size);
   qp__emit_open(b, NULL, '{');
   qp__emit_uint(b, "messages", size.messages);
   qp__emit_uint(b, "message_bytes", size.message_bytes);
@@ -220,7 +166,6 @@ qp__h_context_size(struct qp__request *r, struct qp_err *err)
   qp__emit_uint(b, "trashed_messages", size.trashed_messages);
   qp__emit_uint(b, "trashed_bytes", size.trashed_bytes);
   qp__emit_close(b, '}');
-  qp__held_put(held);
   return QP_OK;
 }
 
@@ -268,7 +213,7 @@ gather_config(json_t *object, struct qp_err *err)
 }
 
 static enum qp_rc
-update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_err *err)
+update(struct qp__request *r, json_t *object, struct qp_err *err)
 {
   struct qp__buf patch;
   enum qp_rc rc;
@@ -278,7 +223,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
   if (!rc)
     rc = check_owner(r, object, err);
   if (!rc)
-    rc = refer(r, json_object_get(object, "config"), err);
+    rc = qp__owner_prompt_field(r, json_object_get(object, "config"), err);
   if (!rc)
     rc = qp__compact_settings_check(
         json_object_get(json_object_get(object, "config"), "compaction"), err);
@@ -287,14 +232,14 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
     rc = qp__buf_check(&patch, "the change", err);
   }
   if (!rc)
-    rc = qp__change_begin(r, held, err);
+    rc = qp__change_begin(r, r->held, err);
   if (!rc) {
-    rc = qp_context_update(held->context, qp__buf_bytes(&patch), err);
+    rc = qp_context_update(r->held->context, qp__buf_bytes(&patch), err);
     if (rc == QP_NOTFOUND)
       rc = QP_INVALID; /* the prompt in the body */
-    rc = qp__change_end(r, held, rc, err);
+    rc = qp__change_end(r, r->held, rc, err);
     if (!rc && json_object_get(object, "owner"))
-      qp__streams_moved(&r->http->streams, &held->id, qp__json_text(object, "owner"));
+      qp__streams_moved(&r->http->streams, &r->held->id, qp__json_text(object, "owner"));
   }
   qp__buf_release(&patch);
   return rc;
@@ -303,18 +248,16 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
 enum qp_rc
 qp__h_context_update(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__held *held = NULL;
   json_t *object = NULL;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
   if (!rc)
     rc = qp__request_object(r, update_fields, &object, err);
   if (!rc)
-    rc = update(r, held, object, err);
+    rc = update(r, object, err);
   if (!rc)
-    rc = answer(r, held, err);
+    rc = answer(r, err);
   json_decref(object);
-  qp__held_put(held);
   return rc;
 }
 

@@ -16,10 +16,7 @@ add_list(struct qp__request *r, struct qp_engine *engine, const char *key, liste
   size_t len = 0;
   enum qp_rc rc = list(engine, &text, &len, err);
 
-  if (!rc)
-    qp__emit_raw(&r->reply.body, key, (struct qp_bytes){ text, len });
-  qp_free(text);
-  return rc;
+  return qp__emit_taken(&r->reply.body, key, text, len, rc);
 }
 
 /* Adds the default model to the list, or the states of MCP servers. */
@@ -69,13 +66,10 @@ qp__h_rule_list(struct qp__request *r, struct qp_err *err)
     return rc;
   rc = qp_engine_rules(engine, qp__owner(r), &text, &len, err);
   qp__turns_leave(r->http);
-  if (rc)
-    return rc;
   qp__emit_open(&r->reply.body, NULL, '{');
-  qp__emit_raw(&r->reply.body, "rules", (struct qp_bytes){ text, len });
+  rc = qp__emit_taken(&r->reply.body, "rules", text, len, rc);
   qp__emit_close(&r->reply.body, '}');
-  qp_free(text);
-  return QP_OK;
+  return rc;
 }
 
 enum qp_rc

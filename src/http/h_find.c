@@ -92,7 +92,6 @@ qp__h_find(struct qp__request *r, struct qp_err *err)
   struct finding f = { .out = &r->reply.body,
                        .branch = qp__request_query(r, "branch"),
                        .err = err };
-  struct qp__held *held = NULL;
   uint64_t limit = FIND_DEFAULT;
   char *next = NULL;
   enum qp_rc rc = qp__request_number(r, "limit", 1, FIND_MAX, &limit, err);
@@ -101,12 +100,12 @@ qp__h_find(struct qp__request *r, struct qp_err *err)
     rc = qp__fail(err, QP_INVALID,
                   "give 'q', the words to search for, or 'message', the id of a message");
   if (!rc)
-    rc = qp__held_get(r, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &r->held, err);
   if (rc)
     return rc;
   query.limit = (uint32_t)limit;
-  query.context = held->id;
-  f.context = held->context;
+  query.context = r->held->id;
+  f.context = r->held->context;
   qp__emit_open(f.out, NULL, '{');
   qp__emit_open(f.out, "hits", '[');
   rc = message ? find_message(&f, message)
@@ -115,7 +114,6 @@ qp__h_find(struct qp__request *r, struct qp_err *err)
   qp__emit_str(f.out, "next_cursor", next);
   qp__emit_close(f.out, '}');
   qp_free(next);
-  qp__held_put(held);
   return rc;
 }
 
@@ -232,19 +230,17 @@ enum qp_rc
 qp__h_previews(struct qp__request *r, struct qp_err *err)
 {
   const char *ids = qp__request_query(r, "ids");
-  struct qp__held *held = NULL;
   enum qp_rc rc;
 
   if (!ids || !*ids)
     return qp__fail(err, QP_INVALID, "'ids' is missing: ids of messages, separated by commas");
-  rc = qp__held_get(r, r->params[0], &held, err);
+  rc = qp__held_get(r, r->params[0], &r->held, err);
   if (rc)
     return rc;
   qp__emit_open(&r->reply.body, NULL, '{');
   qp__emit_open(&r->reply.body, "previews", '[');
-  rc = emit_previews(r, held->context, ids, err);
+  rc = emit_previews(r, r->held->context, ids, err);
   qp__emit_close(&r->reply.body, ']');
   qp__emit_close(&r->reply.body, '}');
-  qp__held_put(held);
   return rc;
 }

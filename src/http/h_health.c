@@ -83,17 +83,12 @@ enum qp_rc
 qp__h_openapi(struct qp__request *r, struct qp_err *err)
 {
   const struct qp_bytes text = { (const char *)qp__openapi_json, qp__openapi_json_len };
-  const char *known = qp__request_header(r, "If-None-Match");
-  char *etag = qp__arena_alloc(&r->arena, QP__ETAG_TEXT);
+  char etag[QP__ETAG_TEXT];
 
-  if (!etag)
-    return qp__fail_nomem(err, "answering");
   qp__etag(etag, text);
-  qp__reply_header(r, "ETag", etag);
-  qp__reply_header(r, "Cache-Control", "private, no-cache");
-  if (known && qp__etag_in(known, etag, true))
+  if (qp__etag_known(r, etag))
     r->reply.status = MHD_HTTP_NOT_MODIFIED;
   else
     (void)qp__buf_add(&r->reply.body, text.data, text.len);
-  return QP_OK;
+  return qp__reply_etag(r, etag, err);
 }

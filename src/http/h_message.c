@@ -121,18 +121,6 @@ read_page(const struct qp__request *r, struct qp_context *context, struct page *
 }
 
 static enum qp_rc
-read_pins(struct qp_context *context, struct page *page, struct qp_err *err)
-{
-  struct qp__brief brief;
-  enum qp_rc rc = qp__brief_read(context, &brief, err);
-
-  if (!rc)
-    rc = qp__pins_read(brief.pins, &page->pins, err);
-  qp__brief_release(&brief);
-  return rc;
-}
-
-static enum qp_rc
 take_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct page *page = arg;
@@ -182,25 +170,23 @@ enum qp_rc
 qp__h_message_list(struct qp__request *r, struct qp_err *err)
 {
   struct page *page = qp__alloc0(1, sizeof(*page));
-  struct qp__held *held = NULL;
   enum qp_rc rc;
 
   if (!page)
     return qp__fail_nomem(err, "listing messages");
   qp__buf_init(&page->text, QP__REPLY_MAX);
-  rc = qp__held_get(r, r->params[0], &held, err);
+  rc = qp__held_get(r, r->params[0], &r->held, err);
   if (!rc)
-    rc = read_page(r, held->context, page, err);
+    rc = read_page(r, r->held->context, page, err);
   if (!rc)
-    rc = read_pins(held->context, page, err);
+    rc = qp__pins_load(r->held->context, &page->pins, err);
   if (!rc && page->count)
-    rc = qp_messages_range(held->context, page->branch, page->first, page->count, take_message,
+    rc = qp_messages_range(r->held->context, page->branch, page->first, page->count, take_message,
                            page, err);
   if (!rc)
     rc = qp__buf_check(&page->text, "the messages", err);
   if (!rc)
-    rc = emit_page(page, held->context, &r->reply.body, err);
-  qp__held_put(held);
+    rc = emit_page(page, r->held->context, &r->reply.body, err);
   qp__buf_release(&page->text);
   qp__idset_release(&page->pins);
   qp__free(page->branch);

@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/idset.h"
-#include "base/json.h"
 #include "base/vec.h"
+#include "http/compaction_json.h"
 #include "http/context_json.h"
 #include "http/emit.h"
 #include "http/handlers.h"
@@ -180,47 +180,6 @@ take_fork(void *arg, const struct qp_branch_fork *fork)
              : QP_NOMEM;
 }
 
-/* The cuts of compactions, as they are; and the pinned messages. */
-static enum qp_rc
-add_compactions(struct outline *o, struct qp_err *err)
-{
-  struct qp__buf *b = &o->r->reply.body;
-  char *marks = NULL;
-  size_t len = 0;
-  enum qp_rc rc = qp_compaction_marks(o->context, o->branch, &marks, &len, err);
-
-  if (rc)
-    return rc;
-  qp__emit_raw(b, "compactions", (struct qp_bytes){ marks, len });
-  qp_free(marks);
-  return QP_OK;
-}
-
-static enum qp_rc
-read_pins(struct outline *o, struct qp_err *err)
-{
-  json_t *summary = NULL;
-  const json_t *pin;
-  char *text = NULL;
-  size_t len = 0;
-  size_t i;
-  enum qp_rc rc = qp_context_summary(o->context, &text, &len, err);
-
-  if (!rc)
-    rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, &summary, err);
-  qp_free(text);
-  if (rc)
-    return rc;
-  json_array_foreach (json_object_get(summary, "pins"), i, pin) {
-    struct qp_uuid id;
-
-    if (json_is_string(pin) && !qp_uuid_parse(json_string_value(pin), &id, NULL) && !rc)
-      rc = qp__idset_add(&o->pins, &id) ? QP_OK : qp__fail_nomem(err, "an outline");
-  }
-  json_decref(summary);
-  return rc;
-}
-
 static void
 emit_buckets(const struct outline *o, struct qp__buf *b)
 {
@@ -278,7 +237,7 @@ static enum qp_rc
 write_outline(struct outline *o, struct qp_err *err)
 {
   struct qp__buf *b = &o->r->reply.body;
-  enum qp_rc rc = read_pins(o, err);
+  enum qp_rc rc = qp__pins_load(o->context, &o->pins, err);
 
   if (rc)
     return rc;
@@ -292,7 +251,7 @@ write_outline(struct outline *o, struct qp_err *err)
     return qp__fail_nomem(err, "an outline");
   sort_forks(o);
   if (!rc)
-    rc = add_compactions(o, err);
+    rc = qp__compact_marks_emit(o->context, o->branch, b, err);
   if (!rc && !o->all) {
     o->counting = true;
     rc = walk(o, err);
@@ -315,12 +274,11 @@ enum qp_rc
 qp__h_outline(struct qp__request *r, struct qp_err *err)
 {
   struct outline o = { .r = r, .max = ITEMS_DEFAULT, .from = 1, .to = UINT64_MAX };
-  struct qp__held *held = NULL;
-  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
   if (rc)
     return rc;
-  o.context = held->context;
+  o.context = r->held->context;
   rc = qp__branch_find(o.context, qp__request_query(r, "branch"), &o.branch, &o.count, err);
   if (!rc)
     rc = read_range(&o, err);
@@ -330,6 +288,5 @@ qp__h_outline(struct qp__request *r, struct qp_err *err)
   qp__free(o.branch);
   qp__free(o.forks);
   qp__free(o.buckets);
-  qp__held_put(held);
   return rc;
 }

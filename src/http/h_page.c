@@ -52,7 +52,6 @@ add_headers(struct qp__request *r, const char *name, const char *etag, bool keep
 {
   size_t size = strlen(etag) + 3;
   char *quoted = qp__arena_alloc(&r->arena, size);
-  const char *known = qp__request_header(r, "If-None-Match");
   bool is_index = strcmp(name, index_name) == 0;
 
   if (!quoted)
@@ -69,7 +68,7 @@ add_headers(struct qp__request *r, const char *name, const char *etag, bool keep
                                                      : "private, no-cache");
   if (is_index)
     qp__reply_header(r, "Cross-Origin-Opener-Policy", "same-origin");
-  if (known && qp__etag_in(known, quoted, true))
+  if (qp__etag_known(r, quoted))
     r->reply.status = MHD_HTTP_NOT_MODIFIED;
   return QP_OK;
 }

@@ -7,7 +7,6 @@
 #include "http/engine_use.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
-#include "model/message.h"
 
 static const struct qp__body_field add_fields[] = {
   { "content", QP__TYPE_ANY, true, false },
@@ -102,34 +101,9 @@ qp__h_queue_list(struct qp__request *r, struct qp_err *err)
 
   if (!rc)
     rc = qp_queue_list(r->held->context, &text, &len, err);
-  if (!rc) {
-    qp__emit_open(&r->reply.body, NULL, '{');
-    qp__emit_raw(&r->reply.body, "items", (struct qp_bytes){ text, len });
-    qp__emit_close(&r->reply.body, '}');
-  }
-  qp_free(text);
-  return rc;
-}
-
-/* Content is a text, or an array of parts as in a message. */
-static enum qp_rc
-read_content(const json_t *body, struct qp_bytes *text, struct qp_message **message,
-             struct qp_err *err)
-{
-  const json_t *content = json_object_get(body, "content");
-  json_t *value;
-  enum qp_rc rc;
-
-  if (json_is_string(content)) {
-    *text = (struct qp_bytes){ json_string_value(content), json_string_length(content) };
-    return QP_OK;
-  }
-  if (!json_is_array(content) || !json_array_size(content))
-    return qp__fail(err, QP_INVALID, "'content' must be a text or a list of content blocks");
-  value = json_pack("{s:s, s:O}", "role", "user", "content", content);
-  rc = value ? qp__message_from_value("message", value, message, err)
-             : qp__fail_nomem(err, "the message");
-  json_decref(value);
+  qp__emit_open(&r->reply.body, NULL, '{');
+  rc = qp__emit_taken(&r->reply.body, "items", text, len, rc);
+  qp__emit_close(&r->reply.body, '}');
   return rc;
 }
 
@@ -144,7 +118,7 @@ qp__h_queue_add(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = qp__request_object(r, add_fields, &body, err);
   if (!rc)
-    rc = read_content(body, &text, &message, err);
+    rc = qp__request_content(json_object_get(body, "content"), &text, &message, err);
   if (!rc)
     rc = add_message(r, text, message, qp__json_text(body, "branch"), err);
   qp_message_free(message);

@@ -261,19 +261,17 @@ enum qp_rc
 qp__h_trash_list(struct qp__request *r, struct qp_err *err)
 {
   struct trash t = { .out = &r->reply.body, .left = LIMIT_DEFAULT };
-  struct qp__held *held = NULL;
   enum qp_rc rc = qp__request_number(r, "limit", 1, LIMIT_MAX, &t.left, err);
 
   if (!rc)
-    rc = qp__held_get(r, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &r->held, err);
   if (rc)
     return rc;
   qp__emit_open(t.out, NULL, '{');
   qp__emit_open(t.out, "trash", '[');
-  rc = qp_trash_list(held->context, emit_trash, &t, err);
+  rc = qp_trash_list(r->held->context, emit_trash, &t, err);
   qp__emit_close(t.out, ']');
   qp__emit_bool(t.out, "more", t.more);
   qp__emit_close(t.out, '}');
-  qp__held_put(held);
   return rc == QP_STOPPED ? QP_OK : rc;
 }

@@ -140,7 +140,7 @@ qp__owner_prompt_field(struct qp__request *r, json_t *object, struct qp_err *err
     return QP_OK;
   rc = qp__owner_prompt(r, id, &stored, err);
   if (rc)
-    return rc;
+    return rc == QP_NOTFOUND ? QP_INVALID : rc; /* the body names it, not the path */
   return json_object_set_new(object, PROMPT_FIELD, json_string(stored))
              ? qp__fail_nomem(err, "a reference to a prompt")
              : QP_OK;

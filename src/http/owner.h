@@ -33,7 +33,8 @@ const char *qp__owner_visible_prompt(const char *owner, const char *stored);
  * shared one, which need not exist. QP_NOTFOUND: ID is invalid for both. */
 enum qp_rc qp__owner_prompt(struct qp__request *r, const char *id, const char **out,
                             struct qp_err *err);
-/* Replaces the ID in "system_prompt_id" of a body, if present, by the stored id. */
+/* Replaces the ID in "system_prompt_id" of a body, if present, by the stored id. QP_INVALID: there
+ * is no such prompt. */
 enum qp_rc qp__owner_prompt_field(struct qp__request *r, json_t *object, struct qp_err *err);
 
 #endif

@@ -348,3 +348,23 @@ qp__etag_in(const char *list, const char *etag, bool weak)
   }
   return false;
 }
+
+bool
+qp__etag_known(const struct qp__request *r, const char *etag)
+{
+  const char *known = qp__request_header(r, "If-None-Match");
+
+  return known && qp__etag_in(known, etag, true);
+}
+
+enum qp_rc
+qp__reply_etag(struct qp__request *r, const char *etag, struct qp_err *err)
+{
+  const char *copy = qp__arena_strdup(&r->arena, etag);
+
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, "ETag", copy);
+  qp__reply_header(r, "Cache-Control", "private, no-cache");
+  return QP_OK;
+}

@@ -13,6 +13,7 @@
 #include "http/clock.h"
 #include "http/http_int.h"
 #include "http/upload.h"
+#include "model/message.h"
 
 /* ---- life ---- */
 
@@ -360,5 +361,36 @@ qp__request_write(struct qp__request *r, const json_t *value, const char **out, 
   if (!rc && !(*out = qp__arena_strndup(&r->arena, text.data, text.len)))
     rc = qp__fail_nomem(err, "a request");
   qp__buf_release(&text);
+  return rc;
+}
+
+void
+qp__body_uuid(const json_t *object, const char *key, struct qp_uuid *out)
+{
+  const char *text = qp__json_text(object, key);
+
+  if (text)
+    (void)!qp_uuid_parse(text, out, NULL);
+}
+
+enum qp_rc
+qp__request_content(const json_t *content, struct qp_bytes *text, struct qp_message **message,
+                    struct qp_err *err)
+{
+  json_t *value;
+  enum qp_rc rc;
+
+  if (!content)
+    return QP_OK;
+  if (json_is_string(content)) {
+    *text = (struct qp_bytes){ json_string_value(content), json_string_length(content) };
+    return QP_OK;
+  }
+  if (!json_is_array(content) || !json_array_size(content))
+    return qp__fail(err, QP_INVALID, "'content' must be a text or a list of content blocks");
+  value = json_pack("{s:s, s:O}", "role", "user", "content", content);
+  rc = value ? qp__message_from_value("message", value, message, err)
+             : qp__fail_nomem(err, "the message");
+  json_decref(value);
   return rc;
 }

@@ -178,6 +178,12 @@ enum qp_rc qp__request_optional_object(struct qp__request *r, const struct qp__b
 /* A value of the body as JSON text in the arena; *out is unchanged if it is NULL or null. */
 enum qp_rc qp__request_write(struct qp__request *r, const json_t *value, const char **out,
                              struct qp_err *err);
+/* The id of a checked body, if it has this field. */
+void qp__body_uuid(const json_t *object, const char *key, struct qp_uuid *out);
+/* The content of a message of the user: a text, which lives as long as `content`, or a message made
+ * of content blocks, released with qp_message_free(). Without content both are unchanged. */
+enum qp_rc qp__request_content(const json_t *content, struct qp_bytes *text,
+                               struct qp_message **message, struct qp_err *err);
 
 /* ---- answers ---- */
 
@@ -214,5 +220,9 @@ void qp__etag(char out[QP__ETAG_TEXT], struct qp_bytes body);
 /* Whether a list of validators, as in If-Match and If-None-Match, contains this one or is "*". With
  * `weak`, W/"x" counts as "x". */
 bool qp__etag_in(const char *list, const char *etag, bool weak);
+/* Whether the client has the body with this validator (If-None-Match). */
+bool qp__etag_known(const struct qp__request *r, const char *etag);
+/* Adds the validator, which is copied, and lets the client ask for changes each time. */
+enum qp_rc qp__reply_etag(struct qp__request *r, const char *etag, struct qp_err *err);
 
 #endif

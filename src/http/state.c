@@ -152,9 +152,7 @@ render_window(struct qp__http *http, struct qp__held *held, const char *branch, 
     return QP_OK;
   rc = qp_engine_window(engine, held->context, branch, &text, &len, &ignored);
   qp__turns_leave(http);
-  if (!rc)
-    qp__emit_raw(out, "window", (struct qp_bytes){ text, len });
-  qp_free(text);
+  rc = qp__emit_taken(out, "window", text, len, rc);
   return rc == QP_NOMEM ? qp__fail_nomem(err, "the state") : QP_OK;
 }
 
@@ -289,25 +287,15 @@ needs_own_headers(const struct qp__request *r)
   return qp__http_stopping(r->http) || (r->settings->origins[0] && qp__request_header(r, "Origin"));
 }
 
-static bool
-is_unchanged(const struct qp__request *r, const struct qp__render *render)
-{
-  const char *known = qp__request_header(r, "If-None-Match");
-
-  return known && qp__etag_in(known, render->etag, true);
-}
-
 /* A separate response with the rendered body. */
 static enum qp_rc
 answer_alone(struct qp__request *r, const struct qp__render *render, struct qp_err *err)
 {
-  const char *etag = qp__arena_strdup(&r->arena, render->etag);
+  enum qp_rc rc = qp__reply_etag(r, render->etag, err);
 
-  if (!etag)
-    return qp__fail_nomem(err, "the state");
-  r->reply.status = is_unchanged(r, render) ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
-  qp__reply_header(r, "ETag", etag);
-  qp__reply_header(r, "Cache-Control", "private, no-cache");
+  if (rc)
+    return rc;
+  r->reply.status = qp__etag_known(r, render->etag) ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
   r->reply.shared = qp__shared_ref(render->body);
   return QP_OK;
 }
@@ -344,7 +332,7 @@ static bool
 send_shared(struct qp__request *r, const struct qp__render *render)
 {
   struct qp__reply *reply = &r->reply;
-  bool unchanged = is_unchanged(r, render);
+  bool unchanged = qp__etag_known(r, render->etag);
   struct qp_err err = { QP_OK, "" };
 
   if (needs_own_headers(r))

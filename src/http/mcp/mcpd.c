@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "http/open_contexts.h"
 
 enum qp_rc
 qp__mcpd_fail(struct qp__mcpd_call *c, int code, struct qp_err *err, const char *fmt, ...)
@@ -35,6 +36,8 @@ qp__mcpd_run(struct qp__mcpd_call *c, qp__handler *handler, const char *id,
   r->params[0] = id;
   qp__buf_reset(&r->reply.body);
   rc = handler(r, err);
+  qp__held_put(r->held);
+  r->held = NULL;
   if (!rc)
     rc = qp__json_parse_own_object("a response", qp__buf_bytes(&r->reply.body), out, err);
   qp__buf_reset(&r->reply.body);
