@@ -12,8 +12,8 @@ int64_t qp__clock_us(void);
 /* Wall clock, milliseconds since 1970 UTC. */
 int64_t qp__clock_wall_ms(void);
 
-/* A condition whose timed waits use the monotonic clock. False: it could not be made. */
-bool qp__clock_cond_init(pthread_cond_t *cond);
+/* A condition whose timed waits use the monotonic clock. */
+void qp__clock_cond_init(pthread_cond_t *cond);
 /* The end of such a wait. */
 struct timespec qp__clock_after(unsigned seconds);
 

@@ -34,7 +34,7 @@ struct qp__connections {
   struct qp__connection *first; /* of all connections */
 };
 
-enum qp_rc qp__connections_init(struct qp__connections *all, struct qp_err *err);
+void qp__connections_init(struct qp__connections *all);
 void qp__connections_release(struct qp__connections *all);
 
 /* libmicrohttpd's notification that a connection begins or ends; cls is the server. */

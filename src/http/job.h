@@ -48,7 +48,7 @@ struct qp__jobs {
   pthread_t threads[QP__JOB_THREADS];
 };
 
-enum qp_rc qp__jobs_init(struct qp__jobs *all, struct qp_err *err);
+void qp__jobs_init(struct qp__jobs *all);
 /* Cancels all jobs, and lets no other one start. */
 void qp__jobs_cancel(struct qp__jobs *all);
 /* The same, and returns when no job is running any more: after the steps that they are at. */

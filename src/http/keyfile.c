@@ -106,12 +106,6 @@ qp__keydir_open(const struct qp__os *os, const char *data, int *fd, struct qp_er
   return QP_OK;
 }
 
-void
-qp__keydir_close(const struct qp__os *os, int fd)
-{
-  qp__close(real(os), fd);
-}
-
 /* ---- reading ---- */
 
 static enum qp_rc
@@ -273,12 +267,12 @@ decode_root(const json_t *root, struct qp__keyfile *out, struct qp_err *err)
   return rc;
 }
 
-enum qp_rc
-qp__keyfile_load(const struct qp__os *os, int dir, struct qp__keyfile *out, struct qp_err *err)
+static enum qp_rc
+load(const struct place *place, struct qp__keyfile *out, struct qp_err *err)
 {
-  const struct place place = { real(os), dir, NULL };
   json_t *root = NULL;
-  enum qp_rc rc = read_root(&place, &root, NULL, err);
+  int64_t version;
+  enum qp_rc rc = read_root(place, &root, &version, err);
 
   if (!rc)
     rc = decode_root(root, out, err);
@@ -287,17 +281,15 @@ qp__keyfile_load(const struct qp__os *os, int dir, struct qp__keyfile *out, stru
 }
 
 enum qp_rc
+qp__keyfile_load(const struct qp__os *os, int dir, struct qp__keyfile *out, struct qp_err *err)
+{
+  return load(&(struct place){ real(os), dir, NULL }, out, err);
+}
+
+enum qp_rc
 qp__keyfile_load_shared(struct qp_store *store, struct qp__keyfile *out, struct qp_err *err)
 {
-  const struct place place = { NULL, -1, store };
-  json_t *root = NULL;
-  int64_t version;
-  enum qp_rc rc = read_root(&place, &root, &version, err);
-
-  if (!rc)
-    rc = decode_root(root, out, err);
-  json_decref(root);
-  return rc;
+  return load(&(struct place){ NULL, -1, store }, out, err);
 }
 
 enum qp_rc
@@ -499,12 +491,7 @@ encode_key(const struct edit *e, const struct qp__key_spec *spec, const char *te
   if (!bad)
     bad = spec->expires_at ? qp__json_set_time(o, "expires_at", spec->expires_at)
                            : qp__json_set_str(o, "expires_at", NULL);
-  if (!bad)
-    bad = qp__json_set_strn(o, "hash", hash_text, sizeof(hash_text));
-  if (!bad)
-    return o;
-  json_decref(o);
-  return NULL;
+  return qp__json_built(o, bad || qp__json_set_strn(o, "hash", hash_text, sizeof(hash_text)));
 }
 
 static enum qp_rc
@@ -617,6 +604,6 @@ qp__key_list(const struct qp__os *os, const char *data, struct qp_store *store,
   for (size_t i = 0; i < file.count && !rc; i++)
     rc = visit(arg, &file.keys[i]);
   qp__keyfile_release(&file);
-  qp__keydir_close(os, dir);
+  qp__close(real(os), dir);
   return rc;
 }

@@ -65,10 +65,9 @@ struct qp__keyfile {
 };
 
 /* In all of these, `os` NULL means the real one. `data` is the data directory as for qp_store_open.
- * *fd is closed with qp__keydir_close. QP_NOTFOUND: no such directory. QP_INVALID: a store in
+ * *fd is closed with qp__close(). QP_NOTFOUND: no such directory. QP_INVALID: a store in
  * memory has none. */
 enum qp_rc qp__keydir_open(const struct qp__os *os, const char *data, int *fd, struct qp_err *err);
-void qp__keydir_close(const struct qp__os *os, int fd); /* -1 is allowed */
 
 /* Reads the file in the directory. A missing file is QP_OK. QP_CORRUPT: it is damaged, or of a
  * later version. */

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "os/file.h"
 #include "os/os.h"
 #include "store/shared.h"
 
@@ -214,7 +215,7 @@ qp__keys_close(struct qp__keys *k)
   if (!k)
     return;
   qp__keyfile_release(&k->file);
-  qp__keydir_close(k->os, k->dir);
+  qp__close(k->os, k->dir);
   (void)pthread_rwlock_destroy(&k->lock);
   qp__free(k);
 }

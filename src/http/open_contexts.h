@@ -113,8 +113,7 @@ struct qp__holds {
   _Atomic uint64_t epoch; /* increases when something changed that may affect any context */
 };
 
-enum qp_rc qp__holds_init(struct qp__holds *h, struct qp_store *store, bool read_only,
-                          struct qp_err *err);
+void qp__holds_init(struct qp__holds *h, struct qp_store *store, bool read_only);
 /* No context may be in use. */
 void qp__holds_release(struct qp__holds *h);
 

@@ -37,12 +37,6 @@ qp__page_open_dir(const char *path, int *out, struct qp_err *err)
   return QP_OK;
 }
 
-void
-qp__page_close_dir(int fd)
-{
-  qp__close(&qp__os_posix, fd);
-}
-
 bool
 qp__page_is_hashed(const char *name)
 {
@@ -77,9 +71,8 @@ is_refused(const char *s, size_t n)
   return false;
 }
 
-/* Whether a comma-separated list accepts `name`. */
-static bool
-accepts(const char *list, const char *name)
+bool
+qp__page_accepts(const char *list, const char *name)
 {
   size_t len = strlen(name);
 
@@ -94,16 +87,4 @@ accepts(const char *list, const char *name)
     list += n;
   }
   return false;
-}
-
-bool
-qp__page_accepts_gzip(const char *header)
-{
-  return accepts(header, "gzip");
-}
-
-bool
-qp__page_accepts_html(const char *header)
-{
-  return accepts(header, "text/html");
 }

@@ -30,18 +30,16 @@ struct qp__page_file {
 extern const struct qp__page_file qp__page_files[];
 extern const size_t qp__page_file_count;
 
-/* Opens the directory of --ui-dir. QP_NOTFOUND, QP_IO: it cannot be opened. */
+/* Opens the directory of --ui-dir, for qp__close(). QP_NOTFOUND, QP_IO: it cannot be opened. */
 enum qp_rc qp__page_open_dir(const char *path, int *out, struct qp_err *err);
-void qp__page_close_dir(int fd); /* -1 is allowed */
 
 /* Whether a name has a hash of the contents: NAME-HASH.EXT, HASH of at least 8 letters and digits.
  * Browsers may keep such a file forever. */
 bool qp__page_is_hashed(const char *name);
 /* The media type of a name; NULL: files of this kind are not served. */
 const char *qp__page_type(const char *name);
-/* Whether the value of an Accept-Encoding header accepts gzip; NULL: no header. */
-bool qp__page_accepts_gzip(const char *header);
-/* Whether the value of an Accept header names HTML, as browsers do for pages. */
-bool qp__page_accepts_html(const char *header);
+/* Whether the list of an Accept or Accept-Encoding header names and accepts this; NULL: no
+ * header. */
+bool qp__page_accepts(const char *list, const char *name);
 
 #endif

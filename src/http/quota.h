@@ -24,7 +24,7 @@ struct qp__quotas {
   struct qp__turn_ticket *turns;               /* running, or ended and not yet removed */
 };
 
-enum qp_rc qp__quotas_init(struct qp__quotas *all, struct qp_err *err);
+void qp__quotas_init(struct qp__quotas *all);
 /* All requests and the engine must have ended. */
 void qp__quotas_release(struct qp__quotas *all);
 /* Removes ended turns. To be called about once per second. */

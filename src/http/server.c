@@ -38,6 +38,7 @@
 #include "http/route.h"
 #include "http/tls.h"
 #include "http/upload.h"
+#include "os/file.h"
 #include "os/os.h"
 #include "store/lease.h"
 
@@ -443,75 +444,21 @@ log_nothing(void *arg, enum qp_log_level level, const char *feature, const char 
   (void)text;
 }
 
-static enum qp_rc
-init_locks(struct qp__http *http, struct qp_err *err)
+/* Initializes the parts that have their own locks. */
+static void
+init_parts(struct qp__http *http, const struct qp__http_options *o)
 {
-  if (pthread_mutex_init(&http->lock, NULL))
-    return qp__fail_nomem(err, "starting the server");
-  if (qp__clock_cond_init(&http->quiet)) {
-    qp__uuid_gen_init(&http->ids);
-    (void)pthread_mutex_init(&http->probe.lock, NULL); /* cannot fail on Linux */
-    return QP_OK;
-  }
-  (void)pthread_mutex_destroy(&http->lock);
-  return qp__fail_nomem(err, "starting the server");
-}
-
-/* Initializes the parts that have their own locks: all or none. */
-static enum qp_rc
-init_parts(struct qp__http *http, const struct qp__http_options *o, struct qp_err *err)
-{
-  enum qp_rc rc = qp__holds_init(&http->holds, o->store, o->read_only, err);
-
-  if (rc)
-    return rc;
-  rc = qp__connections_init(&http->connections, err);
-  if (rc)
-    goto no_connections;
-  rc = qp__streams_init(&http->streams, err);
-  if (rc)
-    goto no_streams;
-  rc = qp__work_init(&http->work, o->workers, o->queue, err);
-  if (rc)
-    goto no_workers;
-  rc = qp__quotas_init(&http->quotas, err);
-  if (rc)
-    goto no_quotas;
-  rc = qp__prefixes_init(&http->prefixes, err);
-  if (rc)
-    goto no_prefixes;
-  rc = qp__jobs_init(&http->jobs, err);
-  if (rc)
-    goto no_jobs;
-  rc = init_locks(http, err);
-  if (!rc)
-    return QP_OK;
-  qp__jobs_release(&http->jobs);
-no_jobs:
-  qp__prefixes_release(&http->prefixes);
-no_prefixes:
-  qp__quotas_release(&http->quotas);
-no_quotas:
-  qp__work_release(&http->work);
-no_workers:
-  qp__streams_release(&http->streams);
-no_streams:
-  qp__connections_release(&http->connections);
-no_connections:
-  qp__holds_release(&http->holds);
-  return rc;
-}
-
-static enum qp_rc
-use_settings(struct qp__http *http, const struct qp__http_options *options, struct qp_err *err)
-{
-  struct qp__settings *settings = NULL;
-  enum qp_rc rc = qp__settings_new(options, &settings, err);
-
-  if (rc)
-    return rc;
-  atomic_store(&http->settings, settings);
-  return QP_OK;
+  qp__holds_init(&http->holds, o->store, o->read_only);
+  qp__connections_init(&http->connections);
+  qp__streams_init(&http->streams);
+  qp__work_init(&http->work, o->workers, o->queue);
+  qp__quotas_init(&http->quotas);
+  qp__prefixes_init(&http->prefixes);
+  qp__jobs_init(&http->jobs);
+  qp__uuid_gen_init(&http->ids);
+  (void)pthread_mutex_init(&http->probe.lock, NULL); /* they cannot fail on Linux */
+  (void)pthread_mutex_init(&http->lock, NULL);
+  qp__clock_cond_init(&http->quiet);
 }
 
 /* This server lost the contexts that it held: what clients follow is elsewhere now. */
@@ -527,15 +474,12 @@ enum qp_rc
 qp__http_start(const struct qp__http_options *options, struct qp__http **out, struct qp_err *err)
 {
   struct qp__http *http = qp__alloc0(1, sizeof(*http));
+  struct qp__settings *settings = NULL;
   enum qp_rc rc;
 
   if (!http)
     return qp__fail_nomem(err, "starting the server");
-  rc = init_parts(http, options, err);
-  if (rc) {
-    qp__free(http);
-    return rc;
-  }
+  init_parts(http, options);
   qp__listener_init(&http->main);
   qp__listener_init(&http->local);
   http->store = options->store;
@@ -544,7 +488,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->log = options->log ? options->log : log_nothing;
   http->log_arg = options->log_arg;
   http->started_ms = qp__clock_wall_ms();
-  rc = use_settings(http, options, err);
+  rc = qp__settings_new(options, &settings, err);
+  atomic_store(&http->settings, settings);
   if (!rc && options->data && !(http->data = qp__strdup(options->data)))
     rc = qp__fail_nomem(err, "starting the server");
   http->timeout_s = rc ? 0 : qp__http_settings(http)->timeout_s;
@@ -674,7 +619,7 @@ qp__http_stop(struct qp__http *http)
   qp__free(http->data);
   qp__keys_close(http->keys);
   qp__key_log_free(http->key_log);
-  qp__page_close_dir(http->ui_dir);
+  qp__close(&qp__os_posix, http->ui_dir);
   qp__holds_release(&http->holds);
   qp__uuid_gen_release(&http->ids);
   (void)pthread_mutex_destroy(&http->probe.lock);

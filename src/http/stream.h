@@ -32,7 +32,7 @@ struct qp__streams {
   size_t count;
 };
 
-enum qp_rc qp__streams_init(struct qp__streams *all, struct qp_err *err);
+void qp__streams_init(struct qp__streams *all);
 /* There must be no stream. */
 void qp__streams_release(struct qp__streams *all);
 size_t qp__streams_count(struct qp__streams *all);

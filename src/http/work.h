@@ -49,8 +49,7 @@ struct qp__work {
 };
 
 /* `workers` and `queue_max`: 0 means the default. */
-enum qp_rc qp__work_init(struct qp__work *w, unsigned workers, unsigned queue_max,
-                         struct qp_err *err);
+void qp__work_init(struct qp__work *w, unsigned workers, unsigned queue_max);
 /* Ends the workers. They must have no requests. */
 void qp__work_release(struct qp__work *w);
 

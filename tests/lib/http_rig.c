@@ -83,13 +83,13 @@ http_rig_make(struct http_rig *rig)
   if (qp_store_open("memory:", &options, &rig->store, &err))
     return false;
   rig->http = calloc(1, sizeof(*rig->http));
-  if (!rig->http || fill(rig->store, &err) ||
-      qp__holds_init(&rig->http->holds, rig->store, false, &err)) {
+  if (!rig->http || fill(rig->store, &err)) {
     free(rig->http);
     qp_store_close(rig->store);
     memset(rig, 0, sizeof(*rig));
     return false;
   }
+  qp__holds_init(&rig->http->holds, rig->store, false);
   rig->http->store = rig->store;
   atomic_store(&rig->http->settings, &settings);
   rig->http->log = ignore_log;

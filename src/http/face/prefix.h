@@ -32,7 +32,7 @@ struct qp__prefixes {
   size_t count, entries;
 };
 
-enum qp_rc qp__prefixes_init(struct qp__prefixes *all, struct qp_err *err);
+void qp__prefixes_init(struct qp__prefixes *all);
 void qp__prefixes_release(struct qp__prefixes *all);
 
 /* Finds the longest part of a history that is stored, by the chains of its messages: *matched
