@@ -143,3 +143,12 @@ qp__emit_uuid(struct qp__buf *b, const char *key, const struct qp_uuid *id)
   else
     add_plain(b, key, qp_uuid_text(id, text), QP_UUID_TEXT - 1, true);
 }
+
+void
+qp__emit_page_end(struct qp__buf *b, char *next_cursor)
+{
+  qp__emit_close(b, ']');
+  qp__emit_str(b, "next_cursor", next_cursor);
+  qp__emit_close(b, '}');
+  qp_free(next_cursor);
+}

@@ -26,5 +26,8 @@ void qp__emit_raw(struct qp__buf *b, const char *key, struct qp_bytes json);
  * text is released. Returns rc. */
 enum qp_rc qp__emit_taken(struct qp__buf *b, const char *key, char *text, size_t len,
                           enum qp_rc rc);
+/* Ends an object whose last array is a page of a list: `next_cursor`, which is released, is NULL on
+ * the last page. */
+void qp__emit_page_end(struct qp__buf *b, char *next_cursor);
 
 #endif

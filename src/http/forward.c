@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/vec.h"
 #include "http/clock.h"
 #include "http/http_int.h"
@@ -144,23 +145,9 @@ free_job(struct job *j)
 }
 
 static void
-enlist(struct job *j)
-{
-  struct qp__forward *f = j->forward;
-
-  j->prev = NULL;
-  j->next = f->jobs;
-  if (j->next)
-    j->next->prev = j;
-  f->jobs = j;
-}
-
-static void
 remove_job(struct job *j)
 {
-  *(j->prev ? &j->prev->next : &j->forward->jobs) = j->next;
-  if (j->next)
-    j->next->prev = j->prev;
+  qp__list_remove(j->forward->jobs, prev, next, j);
   free_job(j);
 }
 
@@ -548,7 +535,7 @@ on_wake(uv_async_t *wake)
   while (incoming) {
     struct job *next = incoming->next;
 
-    enlist(incoming);
+    qp__list_push(f->jobs, prev, next, incoming);
     start(incoming);
     incoming = next;
   }

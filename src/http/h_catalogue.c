@@ -22,15 +22,6 @@ read_limit(const struct qp__request *r, uint32_t *out, struct qp_err *err)
   return rc;
 }
 
-/* Ends a page that began with '{' and an array. */
-static void
-end_page(struct qp__buf *out, const char *next_cursor)
-{
-  qp__emit_close(out, ']');
-  qp__emit_str(out, "next_cursor", next_cursor);
-  qp__emit_close(out, '}');
-}
-
 /* ---- list ---- */
 
 static enum qp_rc
@@ -76,8 +67,7 @@ qp__h_context_list(struct qp__request *r, struct qp_err *err)
   qp__emit_open(b, NULL, '{');
   qp__emit_open(b, "contexts", '[');
   rc = qp_catalogue_list(r->http->store, &query, emit_row, b, &next, err);
-  end_page(b, next);
-  qp_free(next);
+  qp__emit_page_end(b, next);
   return rc;
 }
 
@@ -139,8 +129,7 @@ qp__h_search(struct qp__request *r, struct qp_err *err)
   qp__emit_open(b, NULL, '{');
   qp__emit_open(b, "hits", '[');
   rc = qp_search(r->http->store, &query, emit_hit, b, &next, err);
-  end_page(b, next);
-  qp_free(next);
+  qp__emit_page_end(b, next);
   return rc;
 }
 

@@ -110,10 +110,7 @@ qp__h_find(struct qp__request *r, struct qp_err *err)
   qp__emit_open(f.out, "hits", '[');
   rc = message ? find_message(&f, message)
                : qp_search(r->http->store, &query, emit_hit, &f, &next, err);
-  qp__emit_close(f.out, ']');
-  qp__emit_str(f.out, "next_cursor", next);
-  qp__emit_close(f.out, '}');
-  qp_free(next);
+  qp__emit_page_end(f.out, next);
   return rc;
 }
 

@@ -60,6 +60,8 @@ struct work {
 };
 
 typedef enum qp_rc one_fn(struct work *w, const struct target *t, struct qp_err *err);
+typedef enum qp_rc pack_fn(struct qp_store *store, const struct qp_uuid *id, unsigned flags,
+                           struct qp_space_report *out, struct qp_err *err);
 
 struct kind {
   const char *name;
@@ -68,6 +70,7 @@ struct kind {
   qp__job_fn *run;
   void (*report)(const struct work *w, struct qp__buf *b);
   const struct qp__body_field *fields;
+  pack_fn *pack; /* of pack_one; NULL: archive */
 };
 
 static void
@@ -229,39 +232,20 @@ space_flags(const struct work *w)
 }
 
 static enum qp_rc
-add_space(struct work *w, enum qp_rc rc, const struct qp_space_report *r)
+pack_one(struct work *w, const struct target *t, struct qp_err *err)
 {
+  struct qp_store *store = w->http->store;
+  struct qp_space_report r = { 0 };
+  enum qp_rc rc = w->kind->pack
+                      ? w->kind->pack(store, &t->id, space_flags(w), &r, err)
+                      : qp_context_archive(store, &t->id, w->before_ms, space_flags(w), &r, err);
+
   if (rc)
     return rc;
-  w->space.messages += r->messages;
-  w->space.bytes_before += r->bytes_before;
-  w->space.bytes_after += r->bytes_after;
+  w->space.messages += r.messages;
+  w->space.bytes_before += r.bytes_before;
+  w->space.bytes_after += r.bytes_after;
   return QP_OK;
-}
-
-static enum qp_rc
-archive_one(struct work *w, const struct target *t, struct qp_err *err)
-{
-  struct qp_space_report r = { 0 };
-
-  return add_space(
-      w, qp_context_archive(w->http->store, &t->id, w->before_ms, space_flags(w), &r, err), &r);
-}
-
-static enum qp_rc
-compress_one(struct work *w, const struct target *t, struct qp_err *err)
-{
-  struct qp_space_report r = { 0 };
-
-  return add_space(w, qp_context_compress(w->http->store, &t->id, space_flags(w), &r, err), &r);
-}
-
-static enum qp_rc
-decompress_one(struct work *w, const struct target *t, struct qp_err *err)
-{
-  struct qp_space_report r = { 0 };
-
-  return add_space(w, qp_context_decompress(w->http->store, &t->id, space_flags(w), &r, err), &r);
 }
 
 static void
@@ -531,13 +515,13 @@ static const struct qp__body_field migrate_fields[] = {
 static const struct qp__body_field no_fields[] = { { 0 } };
 
 static const struct kind kinds[] = {
-  { "check", check_one, false, run_check, report_check, check_fields },
-  { "gc", collect_one, true, NULL, report_gc, gc_fields },
-  { "archive", archive_one, true, NULL, report_space, archive_fields },
-  { "compress", compress_one, true, NULL, report_space, pack_fields },
-  { "decompress", decompress_one, true, NULL, report_space, pack_fields },
-  { "reindex", NULL, false, run_reindex, report_reindex, no_fields },
-  { "migrate", NULL, false, run_migrate, report_migrate, migrate_fields },
+  { "check", check_one, false, run_check, report_check, check_fields, NULL },
+  { "gc", collect_one, true, NULL, report_gc, gc_fields, NULL },
+  { "archive", pack_one, true, NULL, report_space, archive_fields, NULL },
+  { "compress", pack_one, true, NULL, report_space, pack_fields, qp_context_compress },
+  { "decompress", pack_one, true, NULL, report_space, pack_fields, qp_context_decompress },
+  { "reindex", NULL, false, run_reindex, report_reindex, no_fields, NULL },
+  { "migrate", NULL, false, run_migrate, report_migrate, migrate_fields, NULL },
 };
 
 /* A number of the body, from 0 to `max`. */

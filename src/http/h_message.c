@@ -2,6 +2,7 @@
  *
  * A page ends with a cursor: 'o' (oldest first) or 'n' (newest first) and the id of its last
  * message. The next page begins after that message, whatever was added since. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -282,22 +283,15 @@ read_messages(struct qp__request *r, struct saving *s, struct qp_err *err)
 static enum qp_rc
 tell_deprecation(struct qp__request *r, struct qp_err *err)
 {
+  char link[sizeof(DEPRECATION_LINK) + QP_UUID_TEXT];
   char id[QP_UUID_TEXT];
-  struct qp__buf link;
-  const char *copy;
 
   if (strcmp(r->segments[0], "api") != 0)
     return QP_OK;
   qp__access_warn(r, "Deprecated endpoint used");
-  qp__buf_init(&link, 1000);
-  (void)qp__buf_addf(&link, DEPRECATION_LINK, qp_uuid_text(&r->held->id, id));
-  copy = link.rc ? NULL : qp__arena_strdup(&r->arena, link.data);
-  qp__buf_release(&link);
-  if (!copy)
-    return qp__fail_nomem(err, "saving a message");
+  (void)snprintf(link, sizeof(link), DEPRECATION_LINK, qp_uuid_text(&r->held->id, id));
   qp__reply_header(r, "Deprecation", "true");
-  qp__reply_header(r, "Link", copy);
-  return QP_OK;
+  return qp__reply_header_copy(r, "Link", link, err);
 }
 
 /* Called by a thread of the store: the messages are durable, or could not be saved. */

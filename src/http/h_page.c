@@ -45,32 +45,24 @@ compare(const void *key, const void *row)
 
 /* ---- the parts of a response ---- */
 
-/* The headers of the page besides the type. `etag` without quotes. */
+/* The headers of the page besides the type. */
 static enum qp_rc
 add_headers(struct qp__request *r, const char *name, const char *etag, bool keeps,
             struct qp_err *err)
 {
-  size_t size = strlen(etag) + 3;
-  char *quoted = qp__arena_alloc(&r->arena, size);
   bool is_index = strcmp(name, index_name) == 0;
 
-  if (!quoted)
-    return qp__fail_nomem(err, "answering");
-  quoted[0] = '"';
-  memcpy(quoted + 1, etag, size - 3);
-  memcpy(quoted + size - 2, "\"", 2);
   r->reply.type = qp__page_type(name);
   r->reply.policy = QP__PAGE_POLICY;
-  qp__reply_header(r, "ETag", quoted);
   qp__reply_header(r, "Vary", is_index ? "Accept, Accept-Encoding" : "Accept-Encoding");
   qp__reply_header(r, "Cache-Control",
                    keeps && qp__page_is_hashed(name) ? "public, max-age=31536000, immutable"
                                                      : "private, no-cache");
   if (is_index)
     qp__reply_header(r, "Cross-Origin-Opener-Policy", "same-origin");
-  if (qp__etag_known(r, quoted))
+  if (qp__etag_known(r, etag))
     r->reply.status = MHD_HTTP_NOT_MODIFIED;
-  return QP_OK;
+  return qp__reply_header_copy(r, "ETag", etag, err);
 }
 
 static enum qp_rc
@@ -84,8 +76,8 @@ send_embedded(struct qp__request *r, const char *name, struct qp_err *err)
 
   if (!file || !qp__page_type(name))
     return fail_unknown(err);
-  packed = file->gzip.len && qp__page_accepts_gzip(qp__request_header(r, "Accept-Encoding"));
-  (void)snprintf(etag, sizeof(etag), "%s%s", file->sum, packed ? "-gzip" : "");
+  packed = file->gzip.len && qp__page_accepts(qp__request_header(r, "Accept-Encoding"), "gzip");
+  (void)snprintf(etag, sizeof(etag), "\"%s%s\"", file->sum, packed ? "-gzip" : "");
   rc = add_headers(r, name, etag, true, err);
   if (rc || r->reply.status == MHD_HTTP_NOT_MODIFIED)
     return rc;
@@ -118,8 +110,7 @@ send_from_dir(struct qp__request *r, struct qp_err *err)
     return fail_unknown(err);
   }
   qp__etag(etag, (struct qp_bytes){ body.data, body.len });
-  etag[strlen(etag) - 1] = '\0';
-  rc = add_headers(r, name, etag + 1, false, err);
+  rc = add_headers(r, name, etag, false, err);
   if (!rc && r->reply.status != MHD_HTTP_NOT_MODIFIED)
     (void)qp__buf_add(&r->reply.body, body.data, body.len);
   qp__buf_release(&body);
@@ -143,7 +134,7 @@ send_file(struct qp__request *r, const char *name, struct qp_err *err)
 enum qp_rc
 qp__h_index(struct qp__request *r, struct qp_err *err)
 {
-  if (qp__page_accepts_html(qp__request_header(r, "Accept")))
+  if (qp__page_accepts(qp__request_header(r, "Accept"), "text/html"))
     return send_file(r, index_name, err);
   qp__reply_header(r, "Vary", "Accept");
   write_overview(r);

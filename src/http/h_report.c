@@ -221,10 +221,7 @@ qp__h_size_list(struct qp__request *r, struct qp_err *err)
   qp__emit_open(b, "contexts", '[');
   if (!rc)
     rc = qp_size_list(r->http->store, &query, emit_size, b, &next, err);
-  qp__emit_close(b, ']');
-  qp__emit_str(b, "next_cursor", next);
-  qp__emit_close(b, '}');
-  qp_free(next);
+  qp__emit_page_end(b, next);
   return rc;
 }
 

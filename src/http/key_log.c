@@ -507,28 +507,40 @@ shared_key(const struct qp__key_name *key)
   return out;
 }
 
+/* Tells the store that the result is unknown. False: it could not be told, and is told later. */
+static bool
+lose_shared(struct qp__key_log *log, const struct qp__shared_key *key)
+{
+  if (!qp__shared_key_end(log->store, key, QP__KEY_UNKNOWN, (struct qp_bytes){ "", 0 }, NULL))
+    return true;
+  (void)pthread_mutex_lock(&log->lock);
+  if (log->lost_count < LOST_MAX) /* without it, the key is RUNNING until this server stops */
+    (void)qp__vec_push(log->lost, log->lost_count, log->lost_cap, *key);
+  (void)pthread_mutex_unlock(&log->lock);
+  return false;
+}
+
+static bool
+take_lost(struct qp__key_log *log, struct qp__shared_key *key)
+{
+  bool any;
+
+  (void)pthread_mutex_lock(&log->lock);
+  any = log->lost_count > 0;
+  if (any)
+    *key = log->lost[--log->lost_count];
+  (void)pthread_mutex_unlock(&log->lock);
+  return any;
+}
+
 /* Tells the store about keys that it could not be told about. */
 static void
 report_lost(struct qp__key_log *log)
 {
   struct qp__shared_key key;
-  bool any;
 
-  do {
-    (void)pthread_mutex_lock(&log->lock);
-    any = log->lost_count > 0;
-    if (any)
-      key = log->lost[--log->lost_count];
-    (void)pthread_mutex_unlock(&log->lock);
-    if (any &&
-        qp__shared_key_end(log->store, &key, QP__KEY_UNKNOWN, (struct qp_bytes){ "", 0 }, NULL)) {
-      (void)pthread_mutex_lock(&log->lock);
-      if (log->lost_count < LOST_MAX) /* there is room: it was there */
-        log->lost[log->lost_count++] = key;
-      (void)pthread_mutex_unlock(&log->lock);
-      any = false;
-    }
-  } while (any);
+  while (take_lost(log, &key) && lose_shared(log, &key))
+    continue;
 }
 
 static enum qp_rc
@@ -551,17 +563,6 @@ begin_shared(struct qp__key_log *log, struct qp__key_name *key, enum qp__key_sta
   return rc;
 }
 
-static void
-lose_shared(struct qp__key_log *log, const struct qp__shared_key *key)
-{
-  if (!qp__shared_key_end(log->store, key, QP__KEY_UNKNOWN, (struct qp_bytes){ "", 0 }, NULL))
-    return;
-  (void)pthread_mutex_lock(&log->lock);
-  if (log->lost_count < LOST_MAX) /* without it, the key is RUNNING until this server stops */
-    (void)qp__vec_push(log->lost, log->lost_count, log->lost_cap, *key);
-  (void)pthread_mutex_unlock(&log->lock);
-}
-
 static enum qp_rc
 end_shared(struct qp__key_log *log, const struct qp__key_name *key, const struct qp_bytes *reply,
            struct qp_err *err)
@@ -579,7 +580,7 @@ end_shared(struct qp__key_log *log, const struct qp__key_name *key, const struct
     rc = qp__shared_key_end(log->store, &shared, reply ? QP__KEY_DONE : QP__KEY_NEW,
                             qp__buf_bytes(&box), err);
   if (rc)
-    lose_shared(log, &shared);
+    (void)lose_shared(log, &shared);
   qp__buf_release(&box);
   return rc;
 }
@@ -701,7 +702,7 @@ qp__key_log_lose(struct qp__key_log *log, const struct qp__key_name *key)
   struct entry *e;
 
   if (log->store) {
-    lose_shared(log, &shared);
+    (void)lose_shared(log, &shared);
     return;
   }
   (void)pthread_mutex_lock(&log->lock);

@@ -35,10 +35,22 @@ qp__reply_header(struct qp__request *r, const char *name, const char *value)
 }
 
 enum qp_rc
+qp__reply_header_copy(struct qp__request *r, const char *name, const char *value,
+                      struct qp_err *err)
+{
+  const char *copy = qp__arena_strdup(&r->arena, value);
+
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, name, copy);
+  return QP_OK;
+}
+
+enum qp_rc
 qp__reply_location(struct qp__request *r, const char *prefix, const char *name, struct qp_err *err)
 {
   struct qp__buf location;
-  const char *copy;
+  enum qp_rc rc;
 
   qp__buf_init(&location, 2000);
   (void)qp__buf_add_str(&location, prefix);
@@ -51,12 +63,10 @@ qp__reply_location(struct qp__request *r, const char *prefix, const char *name, 
     else
       (void)qp__buf_addf(&location, "%%%02X", c);
   }
-  copy = location.rc ? NULL : qp__arena_strdup(&r->arena, location.data);
+  rc = location.rc ? qp__fail_nomem(err, "answering")
+                   : qp__reply_header_copy(r, "Location", location.data, err);
   qp__buf_release(&location);
-  if (!copy)
-    return qp__fail_nomem(err, "answering");
-  qp__reply_header(r, "Location", copy);
-  return QP_OK;
+  return rc;
 }
 
 /* ---- bodies that are shared ---- */
@@ -360,11 +370,6 @@ qp__etag_known(const struct qp__request *r, const char *etag)
 enum qp_rc
 qp__reply_etag(struct qp__request *r, const char *etag, struct qp_err *err)
 {
-  const char *copy = qp__arena_strdup(&r->arena, etag);
-
-  if (!copy)
-    return qp__fail_nomem(err, "answering");
-  qp__reply_header(r, "ETag", copy);
   qp__reply_header(r, "Cache-Control", "private, no-cache");
-  return QP_OK;
+  return qp__reply_header_copy(r, "ETag", etag, err);
 }

@@ -189,6 +189,9 @@ enum qp_rc qp__request_content(const json_t *content, struct qp_bytes *text,
 
 /* Adds a header; `value` must live as long as the request. */
 void qp__reply_header(struct qp__request *r, const char *name, const char *value);
+/* The same with a copy of the value. */
+enum qp_rc qp__reply_header_copy(struct qp__request *r, const char *name, const char *value,
+                                 struct qp_err *err);
 
 /* X(name, value). The headers of every response with a body. */
 #define QP__COMMON_HEADER_MAP(X)                                             \
