@@ -49,7 +49,7 @@ run_branches(struct chat *chat, const char *rest, struct qp_err *err)
   json_t *list = NULL;
   const json_t *branch;
   size_t i;
-  enum qp_rc rc = cli_server_branches(chat->http, &chat->id, &list, err);
+  enum qp_rc rc = cli_server_list(chat->http, &chat->id, "branches", &list, err);
 
   (void)rest;
   json_array_foreach (list, i, branch) {
@@ -70,13 +70,15 @@ run_list(struct chat *chat, const char *rest, struct qp_err *err)
   json_t *list = NULL;
   const json_t *row;
   char here[QP_UUID_TEXT];
+  char name[40];
   size_t i;
   enum qp_rc rc = QP_OK;
 
   if (rest[0])
     rc = cli_opts_number("/list", rest, 1, LIST_MAX, &count, err);
+  (void)snprintf(name, sizeof(name), "contexts?limit=%llu", (unsigned long long)count);
   if (!rc)
-    rc = cli_server_list(chat->http, (unsigned)count, &list, err);
+    rc = cli_server_list(chat->http, NULL, name, &list, err);
   (void)qp_uuid_text(&chat->id, here);
   json_array_foreach (list, i, row) {
     const char *id = cli_metadata_text(row, "id");
@@ -113,7 +115,7 @@ run_tools(struct chat *chat, const char *rest, struct qp_err *err)
   json_t *list = NULL;
   const json_t *tool;
   size_t i;
-  enum qp_rc rc = cli_server_tools(chat->http, &list, err);
+  enum qp_rc rc = cli_server_list(chat->http, NULL, "tools", &list, err);
 
   (void)rest;
   if (!rc && !json_array_size(list))
@@ -134,7 +136,7 @@ run_models(struct chat *chat, const char *rest, struct qp_err *err)
   json_t *list = NULL;
   const json_t *model;
   size_t i;
-  enum qp_rc rc = cli_server_models(chat->http, &list, err);
+  enum qp_rc rc = cli_server_list(chat->http, NULL, "models", &list, err);
 
   (void)rest;
   json_array_foreach (list, i, model) {

@@ -6,6 +6,7 @@
 #include "cli/chat_server.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
@@ -22,13 +23,17 @@
 #define PAUSE_NS 400000000L /* between attempts; times their number */
 #define PAGE_MAX 1000u
 
-/* "/v1/contexts/ID" and `rest`. */
-static const char *
-context_path(const struct qp_uuid *id, const char *rest, char out[PATH_MAX_BYTES])
+/* "/v1/contexts/ID" and `rest`, a format. */
+static const char *QP_PRINTF(3, 4)
+    context_path(char out[PATH_MAX_BYTES], const struct qp_uuid *id, const char *rest, ...)
 {
   char text[QP_UUID_TEXT];
+  int n = snprintf(out, PATH_MAX_BYTES, "/v1/contexts/%s", qp_uuid_text(id, text));
+  va_list args;
 
-  (void)snprintf(out, PATH_MAX_BYTES, "/v1/contexts/%s%s", qp_uuid_text(id, text), rest);
+  va_start(args, rest);
+  (void)vsnprintf(out + n, PATH_MAX_BYTES - (size_t)n, rest, args);
+  va_end(args);
   return out;
 }
 
@@ -118,12 +123,18 @@ cli_server_find(struct chat_http *http, const char *text, struct qp_uuid *id, st
 }
 
 enum qp_rc
-cli_server_list(struct chat_http *http, unsigned count, json_t **out, struct qp_err *err)
+cli_server_list(struct chat_http *http, const struct qp_uuid *id, const char *name, json_t **out,
+                struct qp_err *err)
 {
   char path[PATH_MAX_BYTES];
+  char field[32];
 
-  (void)snprintf(path, sizeof(path), "/v1/contexts?limit=%u", count);
-  return get_field(http, path, "contexts", out, err);
+  (void)snprintf(field, sizeof(field), "%.*s", (int)strcspn(name, "?"), name);
+  if (id)
+    (void)context_path(path, id, "/%s", name);
+  else
+    (void)snprintf(path, sizeof(path), "/v1/%s", name);
+  return get_field(http, path, field, out, err);
 }
 
 enum qp_rc
@@ -147,10 +158,10 @@ cli_server_look(struct chat_http *http, const struct qp_uuid *id, json_t **out, 
   json_t *context = NULL;
   json_t *state = NULL;
   enum qp_rc rc =
-      cli_http_ask(http, "GET", context_path(id, "?messages=none", path), NULL, &context, err);
+      cli_http_ask(http, "GET", context_path(path, id, "?messages=none"), NULL, &context, err);
 
   if (!rc)
-    rc = cli_http_ask(http, "GET", context_path(id, "/state?last=0", path), NULL, &state, err);
+    rc = cli_http_ask(http, "GET", context_path(path, id, "/state?last=0"), NULL, &state, err);
   if (!rc && (json_object_set(state, "title", json_object_get(context, "title")) ||
               json_object_set(state, "model_id",
                               json_object_get(json_object_get(context, "config"), "model_id"))))
@@ -167,11 +178,10 @@ enum qp_rc
 cli_server_messages(struct chat_http *http, const struct qp_uuid *id, unsigned count, json_t **out,
                     struct qp_err *err)
 {
-  char rest[64];
   char path[PATH_MAX_BYTES];
 
-  (void)snprintf(rest, sizeof(rest), "/state?last=%u", count < PAGE_MAX ? count : PAGE_MAX);
-  return get_field(http, context_path(id, rest, path), "messages", out, err);
+  (void)context_path(path, id, "/state?last=%u", count < PAGE_MAX ? count : PAGE_MAX);
+  return get_field(http, path, "messages", out, err);
 }
 
 /* Appends "branch=…" to a path, encoded. */
@@ -193,7 +203,6 @@ enum qp_rc
 cli_server_message_at(struct chat_http *http, const struct qp_uuid *id, const char *branch,
                       const char *number, struct qp_uuid *out, struct qp_err *err)
 {
-  char rest[64];
   char path[PATH_MAX_BYTES];
   json_t *list = NULL;
   uint64_t at = 0;
@@ -202,8 +211,7 @@ cli_server_message_at(struct chat_http *http, const struct qp_uuid *id, const ch
 
   if (rc)
     return rc;
-  (void)snprintf(rest, sizeof(rest), "/messages?limit=1&offset=%llu", (unsigned long long)at - 1);
-  (void)context_path(id, rest, path);
+  (void)context_path(path, id, "/messages?limit=1&offset=%llu", (unsigned long long)at - 1);
   add_branch(path, branch);
   rc = get_field(http, path, "messages", &list, err);
   if (!rc && !json_array_size(list))
@@ -220,18 +228,9 @@ cli_server_read(struct chat_http *http, const struct qp_uuid *id, const char *wh
 {
   char path[PATH_MAX_BYTES];
 
-  (void)context_path(id, what, path);
+  (void)context_path(path, id, "%s", what);
   add_branch(path, branch);
   return cli_http_ask(http, "GET", path, NULL, out, err);
-}
-
-enum qp_rc
-cli_server_branches(struct chat_http *http, const struct qp_uuid *id, json_t **out,
-                    struct qp_err *err)
-{
-  char path[PATH_MAX_BYTES];
-
-  return get_field(http, context_path(id, "/branches", path), "branches", out, err);
 }
 
 enum qp_rc
@@ -240,7 +239,7 @@ cli_server_fork(struct chat_http *http, const struct qp_uuid *id, const char *na
 {
   char path[PATH_MAX_BYTES];
 
-  return cli_http_send(http, "POST", context_path(id, "/branches", path),
+  return cli_http_send(http, "POST", context_path(path, id, "/branches"),
                        json_pack("{s:s}", "name", name), NULL, err);
 }
 
@@ -250,20 +249,8 @@ cli_server_update(struct chat_http *http, const struct qp_uuid *id, const char *
 {
   char path[PATH_MAX_BYTES];
 
-  return cli_http_send(http, "PATCH", context_path(id, "", path), json_pack("{s:s?}", field, value),
-                       NULL, err);
-}
-
-enum qp_rc
-cli_server_models(struct chat_http *http, json_t **out, struct qp_err *err)
-{
-  return get_field(http, "/v1/models", "models", out, err);
-}
-
-enum qp_rc
-cli_server_tools(struct chat_http *http, json_t **out, struct qp_err *err)
-{
-  return get_field(http, "/v1/tools", "tools", out, err);
+  return cli_http_send(http, "PATCH", context_path(path, id, "%s", ""),
+                       json_pack("{s:s?}", field, value), NULL, err);
 }
 
 /* ---- turns ---- */
@@ -300,7 +287,7 @@ on_interrupt(void *arg, struct qp_err *err)
                     cli_http_is_inside(turn->http) ? "the turn is interrupted"
                                                    : "the server continues the turn");
   turn->watch->cancelled = true;
-  rc = cli_http_send(turn->http, "POST", context_path(&turn->id, "/actions/cancel", path),
+  rc = cli_http_send(turn->http, "POST", context_path(path, &turn->id, "/actions/cancel"),
                      json_object(), NULL, err);
   return rc == QP_CONFLICT ? QP_OK : rc; /* it has just ended by itself */
 }
@@ -319,7 +306,7 @@ read_state(struct turn *turn, bool *rests, uint64_t *seq, struct qp_err *err)
 {
   char path[PATH_MAX_BYTES];
   json_t *state = NULL;
-  enum qp_rc rc = cli_http_ask(turn->http, "GET", context_path(&turn->id, "/state?last=0", path),
+  enum qp_rc rc = cli_http_ask(turn->http, "GET", context_path(path, &turn->id, "/state?last=0"),
                                NULL, &state, err);
 
   if (rc)
@@ -336,7 +323,6 @@ go_on(struct turn *turn, struct qp_err *err)
 {
   struct chat_stream stream = { .event = on_event, .interrupt = on_interrupt, .arg = turn };
   char path[PATH_MAX_BYTES];
-  char rest[64];
   enum qp_rc rc = QP_OK;
 
   for (int try = 0; try < TRIES && !turn->rested; try++) {
@@ -354,8 +340,8 @@ go_on(struct turn *turn, struct qp_err *err)
       turn->seq = seq;
     if (rests && turn->seq >= seq)
       return QP_OK;
-    (void)snprintf(rest, sizeof(rest), "/events?after=%llu", (unsigned long long)turn->seq);
-    stream.path = context_path(&turn->id, rest, path);
+    stream.path =
+        context_path(path, &turn->id, "/events?after=%llu", (unsigned long long)turn->seq);
     rc = cli_http_stream(turn->http, &stream, err);
     if (rc && rc != QP_IO && rc != QP_BUSY)
       return rc;
@@ -468,13 +454,11 @@ cli_server_act(struct chat_http *http, const struct qp_action *action, struct ch
   struct chat_stream stream = { .event = on_event, .interrupt = on_interrupt, .arg = &turn };
   json_t *body = action_body(action);
   char path[PATH_MAX_BYTES];
-  char rest[64];
   char key[KEY_TEXT];
   enum qp_rc rc = body ? make_key(key, err) : cli_fail_nomem(err);
 
   if (!rc) {
-    (void)snprintf(rest, sizeof(rest), "/actions/%s", qp_action_name(action->kind));
-    stream.path = context_path(&action->context, rest, path);
+    stream.path = context_path(path, &action->context, "/actions/%s", qp_action_name(action->kind));
     stream.body = body;
     stream.key = key;
     rc = cli_http_stream(http, &stream, err);
@@ -494,8 +478,7 @@ cli_server_ask_action(struct chat_http *http, const struct qp_uuid *id, const ch
                       const json_t *body, json_t **out, struct qp_err *err)
 {
   char path[PATH_MAX_BYTES];
-  char rest[64];
 
-  (void)snprintf(rest, sizeof(rest), "/actions/%s?last=0", action);
-  return cli_http_ask(http, "POST", context_path(id, rest, path), body, out, err);
+  (void)context_path(path, id, "/actions/%s?last=0", action);
+  return cli_http_ask(http, "POST", path, body, out, err);
 }

@@ -15,9 +15,11 @@
 /* The context with this id or beginning of an id. */
 enum qp_rc cli_server_find(struct chat_http *http, const char *text, struct qp_uuid *id,
                            struct qp_err *err);
-/* The most recently changed contexts: an array of {"id", "title", "updated_at", "messages"}. */
-enum qp_rc cli_server_list(struct chat_http *http, unsigned count, json_t **out,
-                           struct qp_err *err);
+/* An array of the server, "models", "tools" or "contexts?limit=N" (those changed last: {"id",
+ * "title", "updated_at", "messages"}), or of the context `id`: "branches" ({"name", "active",
+ * "messages"}). */
+enum qp_rc cli_server_list(struct chat_http *http, const struct qp_uuid *id, const char *name,
+                           json_t **out, struct qp_err *err);
 enum qp_rc cli_server_create(struct chat_http *http, const char *model, const char *title,
                              struct qp_uuid *id, struct qp_err *err);
 /* {"title", "model_id", "state", "state_detail", "branch", "total", "pending_tool_calls"} */
@@ -34,16 +36,11 @@ enum qp_rc cli_server_message_at(struct chat_http *http, const struct qp_uuid *i
 /* GET of "/view", "/compactions" and so on of the context, for a branch (NULL: the active one). */
 enum qp_rc cli_server_read(struct chat_http *http, const struct qp_uuid *id, const char *what,
                            const char *branch, json_t **out, struct qp_err *err);
-/* An array of {"name", "active", "messages"}. */
-enum qp_rc cli_server_branches(struct chat_http *http, const struct qp_uuid *id, json_t **out,
-                               struct qp_err *err);
 enum qp_rc cli_server_fork(struct chat_http *http, const struct qp_uuid *id, const char *name,
                            struct qp_err *err);
 /* "title" or "model_id"; NULL removes it. */
 enum qp_rc cli_server_update(struct chat_http *http, const struct qp_uuid *id, const char *field,
                              const char *value, struct qp_err *err);
-enum qp_rc cli_server_models(struct chat_http *http, json_t **out, struct qp_err *err);
-enum qp_rc cli_server_tools(struct chat_http *http, json_t **out, struct qp_err *err);
 
 /* ---- turns ---- */
 

@@ -207,14 +207,20 @@ block_key(const json_t *event, char key[24])
 }
 
 static void
+on_tool_start(struct chat_view *view, const json_t *event)
+{
+  (void)json_object_set(view->names, cli_metadata_text(event, "id"),
+                        json_object_get(event, "name"));
+}
+
+static void
 on_call(struct chat_view *view, const json_t *event)
 {
   char key[24];
 
   block_key(event, key);
   (void)json_object_set(view->calls, key, json_object_get(event, "name"));
-  (void)json_object_set(view->names, cli_metadata_text(event, "id"),
-                        json_object_get(event, "name"));
+  on_tool_start(view, event);
 }
 
 static void
@@ -251,13 +257,6 @@ on_answer(struct chat_view *view, const json_t *event)
 }
 
 static void
-on_tool_start(struct chat_view *view, const json_t *event)
-{
-  (void)json_object_set(view->names, cli_metadata_text(event, "id"),
-                        json_object_get(event, "name"));
-}
-
-static void
 on_stop(struct chat_view *view, const json_t *event)
 {
   const char *reason = cli_metadata_text(event, "reason");
@@ -278,57 +277,23 @@ on_state(struct chat_view *view, const json_t *event)
 }
 
 static void
-on_branch(struct chat_view *view, const json_t *event)
-{
-  cli_view_note(view, "branch %s", cli_metadata_text(event, "branch"));
-}
-
-static void
-on_compact_started(struct chat_view *view, const json_t *event)
-{
-  (void)event;
-  cli_view_note(view, "compacting: older messages are being summarised");
-}
-
-static void
 on_compact(struct chat_view *view, const json_t *event)
 {
   char text[CLI_MARK_TEXT];
   double cost = json_number_value(json_object_get(event, "cost_usd"));
+  char paid[32] = "";
 
   if (cost > 0)
-    cli_view_note(view, "%s; %llu → %llu tokens; $%.4f", cli_mark_text(event, text),
-                  cli_json_number(event, "tokens_before"), cli_json_number(event, "tokens_after"),
-                  cost);
-  else
-    cli_view_note(view, "%s; %llu → %llu tokens", cli_mark_text(event, text),
-                  cli_json_number(event, "tokens_before"), cli_json_number(event, "tokens_after"));
+    (void)snprintf(paid, sizeof(paid), "; $%.4f", cost);
+  cli_view_note(view, "%s; %llu → %llu tokens%s", cli_mark_text(event, text),
+                cli_json_number(event, "tokens_before"), cli_json_number(event, "tokens_after"),
+                paid);
 }
 
 static void
 on_compact_failed(struct chat_view *view, const json_t *event)
 {
   cli_view_note(view, "compacting failed: %s", cli_metadata_text(event, "error"));
-}
-
-static void
-on_compaction(struct chat_view *view, const json_t *event)
-{
-  static const struct {
-    const char *action, *text;
-  } texts[] = {
-    { "undo", "the compaction is undone; the model gets the messages again" },
-    { "redo", "the compaction is used again" },
-    { "edit", "the summary is changed" },
-    { "expand", "covered messages are sent again" },
-    { "pin", "pinned: this message is always sent unchanged" },
-    { "unpin", "no longer pinned" },
-  };
-  const char *action = cli_metadata_text(event, "action");
-
-  for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-    if (strcmp(texts[i].action, action) == 0)
-      cli_view_note(view, "%s", texts[i].text);
 }
 
 void
@@ -345,11 +310,32 @@ cli_view_gauge(struct chat_view *view, const json_t *window)
                   used * 100 / all);
 }
 
+/* Shows the events that are only a sentence: `text`, and what the event has at `key`. */
 static void
-on_gap(struct chat_view *view, const json_t *event)
+show_note(struct chat_view *view, const char *type, const json_t *event)
 {
-  (void)event;
-  cli_view_note(view, "some events were lost; /history shows the stored messages");
+  static const struct {
+    const char *type;
+    const char *action; /* NULL: any */
+    const char *text, *key;
+  } notes[] = {
+    { "branch", NULL, "branch ", "branch" },
+    { "gap", NULL, "some events were lost; /history shows the stored messages", NULL },
+    { "compact_started", NULL, "compacting: older messages are being summarised", NULL },
+    { "compaction", "undo", "the compaction is undone; the model gets the messages again", NULL },
+    { "compaction", "redo", "the compaction is used again", NULL },
+    { "compaction", "edit", "the summary is changed", NULL },
+    { "compaction", "expand", "covered messages are sent again", NULL },
+    { "compaction", "pin", "pinned: this message is always sent unchanged", NULL },
+    { "compaction", "unpin", "no longer pinned", NULL },
+  };
+  const char *action = cli_metadata_text(event, "action");
+
+  for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
+    if (strcmp(notes[i].type, type) == 0 &&
+        (!notes[i].action || strcmp(notes[i].action, action) == 0))
+      cli_view_note(view, "%s%s", notes[i].text,
+                    notes[i].key ? cli_metadata_text(event, notes[i].key) : "");
 }
 
 void
@@ -367,17 +353,14 @@ cli_view_event(struct chat_view *view, const char *type, const json_t *event)
     { "answer", on_answer },
     { "stop", on_stop },
     { "state", on_state },
-    { "branch", on_branch },
-    { "gap", on_gap },
     { "compact", on_compact },
-    { "compaction", on_compaction },
-    { "compact_started", on_compact_started },
     { "compact_failed", on_compact_failed },
   };
 
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
     if (strcmp(table[i].type, type) == 0)
       table[i].show(view, event);
+  show_note(view, type, event);
   (void)fflush(view->f);
 }
 

@@ -15,22 +15,12 @@ static const struct cli_option options[] = {
 };
 
 static enum qp_rc
-archive_one(struct cli *cli, const struct qp_uuid *id, unsigned flags, void *arg,
-            struct qp_space_report *out, struct qp_err *err)
-{
-  const int64_t *before = arg;
-
-  return qp_context_archive(cli->store, id, *before, flags, out, err);
-}
-
-static enum qp_rc
 run_archive(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   const char *age = args->values[OPT_OLDER_THAN];
-  int64_t before;
-  struct cli_space space = { archive_one, &before, "archive", "archived",
-                             args->values[OPT_DRY_RUN] != NULL };
-  enum qp_rc rc = cli_time_before("--older-than", age ? age : AGE_DEFAULT, cli_now(), &before, err);
+  struct cli_space space = { NULL, 0, "archive", "archived", args->values[OPT_DRY_RUN] != NULL };
+  enum qp_rc rc =
+      cli_time_before("--older-than", age ? age : AGE_DEFAULT, cli_now(), &space.before, err);
 
   return rc ? rc : cli_space_run(cli, &args->words, args->words.count == 0, &space, err);
 }

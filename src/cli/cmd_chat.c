@@ -375,7 +375,7 @@ find_newest(struct chat *chat, struct qp_uuid *id, struct qp_err *err)
 {
   json_t *list = NULL;
   const char *text;
-  enum qp_rc rc = cli_server_list(chat->http, 1, &list, err);
+  enum qp_rc rc = cli_server_list(chat->http, NULL, "contexts?limit=1", &list, err);
 
   if (rc)
     return rc;

@@ -13,22 +13,6 @@ static const struct cli_option options[] = {
 };
 
 static enum qp_rc
-compress_one(struct cli *cli, const struct qp_uuid *id, unsigned flags, void *arg,
-             struct qp_space_report *out, struct qp_err *err)
-{
-  (void)arg;
-  return qp_context_compress(cli->store, id, flags, out, err);
-}
-
-static enum qp_rc
-decompress_one(struct cli *cli, const struct qp_uuid *id, unsigned flags, void *arg,
-               struct qp_space_report *out, struct qp_err *err)
-{
-  (void)arg;
-  return qp_context_decompress(cli->store, id, flags, out, err);
-}
-
-static enum qp_rc
 run_either(struct cli *cli, const struct cli_args *args, struct cli_space *space,
            struct qp_err *err)
 {
@@ -44,7 +28,7 @@ run_either(struct cli *cli, const struct cli_args *args, struct cli_space *space
 static enum qp_rc
 run_compress(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  struct cli_space space = { compress_one, NULL, "compress", "compressed", false };
+  struct cli_space space = { qp_context_compress, 0, "compress", "compressed", false };
 
   return run_either(cli, args, &space, err);
 }
@@ -52,7 +36,7 @@ run_compress(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 static enum qp_rc
 run_decompress(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  struct cli_space space = { decompress_one, NULL, "decompress", "decompressed", false };
+  struct cli_space space = { qp_context_decompress, 0, "decompress", "decompressed", false };
 
   return run_either(cli, args, &space, err);
 }

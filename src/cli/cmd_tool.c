@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
+#include "cli/config.h"
 #include "cli/input.h"
 #include "cli/out.h"
 #include "tool/grant.h"
@@ -44,7 +45,7 @@ struct setup {
   const char *hidden[4];
   char *mcp;
   char *policy;
-  const char **lines;
+  char **lines;
 };
 
 static void
@@ -53,30 +54,6 @@ release_setup(struct setup *s)
   qp__free(s->mcp);
   qp__free(s->policy);
   qp__free(s->lines);
-}
-
-static enum qp_rc
-split_lines(struct setup *s, struct qp_err *err)
-{
-  size_t count = 0;
-  size_t at = 0;
-
-  for (const char *p = s->policy; *p; p++)
-    count += *p == '\n';
-  s->lines = qp__alloc0(count + 2, sizeof(*s->lines));
-  if (!s->lines)
-    return cli_fail_nomem(err);
-  for (char *p = s->policy; p;) {
-    char *end = strchr(p, '\n');
-
-    if (end)
-      *end++ = 0;
-    s->lines[at++] = p;
-    p = end;
-  }
-  s->lines[at] = NULL;
-  s->once.policy = s->lines;
-  return QP_OK;
 }
 
 static enum qp_rc
@@ -105,7 +82,11 @@ read_options(struct cli *cli, const struct cli_args *args, struct setup *s, stru
   }
   if (!rc && args->values[OPT_POLICY])
     rc = cli_read_all(args->values[OPT_POLICY], FILE_LIMIT, &s->policy, &len, err);
-  return rc || !s->policy ? rc : split_lines(s, err);
+  if (rc || !s->policy)
+    return rc;
+  s->lines = cli_config_split(s->policy, '\n');
+  s->once.policy = (const char *const *)s->lines;
+  return s->lines ? QP_OK : cli_fail_nomem(err);
 }
 
 /* ---- output ---- */

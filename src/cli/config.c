@@ -220,9 +220,15 @@ finish(struct cli_config *config, struct qp_err *err)
   bool key = config->values[CONFIG_TLS_KEY].text[0] != '\0';
   enum qp_rc rc = QP_OK;
 
-  for (size_t i = 0; i < CONFIG_COUNT && !rc; i++)
-    if (cli_config_rows[i].type == CONFIG_LIST || cli_config_rows[i].type == CONFIG_LINES)
-      rc = cli_config_value_split(&cli_config_rows[i], &config->values[i], err);
+  for (size_t i = 0; i < CONFIG_COUNT && !rc; i++) {
+    struct cli_config_value *value = &config->values[i];
+    bool lines = cli_config_rows[i].type == CONFIG_LINES;
+
+    if (!lines && cli_config_rows[i].type != CONFIG_LIST)
+      continue;
+    value->items = cli_config_split(value->text, lines ? '\n' : ' ');
+    rc = value->items ? QP_OK : cli_fail_nomem(err);
+  }
   if (!rc && cert != key)
     rc = qp__fail(err, QP_INVALID, "tls_cert and tls_key must both be set: %s is missing",
                   cert ? "tls_key" : "tls_cert");

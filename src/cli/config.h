@@ -261,5 +261,8 @@ const char *cli_config_key(enum config_id id, char out[CLI_CONFIG_NAME]);
 /* Whether two configurations have the same sections [provider.NAME]. */
 bool cli_config_same_providers(const struct cli_config *a, const struct cli_config *b);
 void cli_config_swap_providers(struct cli_config *a, struct cli_config *b);
+/* The parts of a text in one allocation, which ends with NULL and is released with qp__free(); an
+ * empty text has none. NULL: out of memory. */
+char **cli_config_split(const char *text, char between);
 
 #endif

@@ -30,9 +30,6 @@ void cli_config_value_release(struct cli_config_value *value);
 enum qp_rc cli_config_value_set(const struct cli_config_row *row, const char *what,
                                 enum config_source source, unsigned line, const char *text,
                                 struct cli_config_value *value, struct qp_err *err);
-/* Splits a list or lines into items, when all of them are known. */
-enum qp_rc cli_config_value_split(const struct cli_config_row *row, struct cli_config_value *value,
-                                  struct qp_err *err);
 
 /* ---- config_file.c ---- */
 

@@ -233,30 +233,29 @@ cli_config_value_set(const struct cli_config_row *row, const char *what, enum co
 }
 
 /* The items are the words or lines of a copy, which follows their array in memory. */
-enum qp_rc
-cli_config_value_split(const struct cli_config_row *row, struct cli_config_value *value,
-                       struct qp_err *err)
+char **
+cli_config_split(const char *text, char between)
 {
-  char between = row->type == CONFIG_LINES ? '\n' : ' ';
-  size_t count = value->text[0] ? 1 : 0;
-  size_t size = strlen(value->text) + 1;
+  size_t count = text[0] ? 1 : 0;
+  size_t size = strlen(text) + 1;
+  char **items;
   char *at;
 
-  for (const char *s = value->text; *s; s++)
+  for (const char *s = text; *s; s++)
     count += *s == between;
-  value->items = qp__alloc((count + 1) * sizeof(*value->items) + size);
-  if (!value->items)
-    return cli_fail_nomem(err);
-  at = (char *)(value->items + count + 1);
-  memcpy(at, value->text, size);
+  items = qp__alloc((count + 1) * sizeof(*items) + size);
+  if (!items)
+    return NULL;
+  at = (char *)(items + count + 1);
+  memcpy(at, text, size);
   for (size_t i = 0; i < count; i++) {
     char *end = strchr(at, between);
 
-    value->items[i] = at;
+    items[i] = at;
     if (end)
       *end = '\0';
     at = end ? end + 1 : at;
   }
-  value->items[count] = NULL;
-  return QP_OK;
+  items[count] = NULL;
+  return items;
 }

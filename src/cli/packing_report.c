@@ -87,11 +87,12 @@ do_one(struct cli *cli, const struct qp_uuid *id, struct cli_progress *progress,
        struct qp_err *err)
 {
   struct run *run = arg;
+  const struct cli_space *space = run->space;
+  unsigned flags = space->dry_run ? QP_SPACE_DRY_RUN : 0;
   struct qp_space_report r = { 0 };
-  enum qp_rc rc;
+  enum qp_rc rc = space->pack ? space->pack(cli->store, id, flags, &r, err)
+                              : qp_context_archive(cli->store, id, space->before, flags, &r, err);
 
-  rc =
-      run->space->op(cli, id, run->space->dry_run ? QP_SPACE_DRY_RUN : 0, run->space->arg, &r, err);
   if (rc)
     return rc;
   run->sum.messages += r.messages;

@@ -5,12 +5,12 @@
 
 #include "cli/cli.h"
 
-typedef enum qp_rc cli_space_op(struct cli *cli, const struct qp_uuid *id, unsigned flags,
-                                void *arg, struct qp_space_report *out, struct qp_err *err);
+typedef enum qp_rc cli_pack(struct qp_store *store, const struct qp_uuid *id, unsigned flags,
+                            struct qp_space_report *out, struct qp_err *err);
 
 struct cli_space {
-  cli_space_op *op;
-  void *arg;
+  cli_pack *pack; /* NULL: archive the messages older than `before` */
+  int64_t before;
   const char *verb; /* "compress" */
   const char *done; /* "compressed" */
   bool dry_run;
