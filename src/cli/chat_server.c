@@ -394,44 +394,24 @@ message_content(const struct qp_message *message)
   return content;
 }
 
+/* What the action has; the chat sets only what belongs to its kind. NULL: out of memory, or the
+ * text is not UTF-8. */
 static json_t *
 action_body(const struct qp_action *a)
 {
-  switch (a->kind) {
-  case QP_ACTION_SEND_MESSAGE:
-    if (a->message)
-      return json_pack("{s:o, s:s*}", "content", message_content(a->message), "branch", a->branch);
-    return json_pack("{s:s%, s:s*}", "content", a->text.data, a->text.len, "branch", a->branch);
-  case QP_ACTION_EDIT_MESSAGE:
-    return json_pack("{s:o*, s:s%, s:s*}", "message_id", uuid_or_none(&a->target), "content",
-                     a->text.data, a->text.len, "branch", a->branch);
-  case QP_ACTION_REGENERATE:
-    return json_pack("{s:o*, s:s*}", "message_id", uuid_or_none(&a->target), "branch", a->branch);
-  case QP_ACTION_APPROVE_TOOLS:
-    return json_pack("{s:o, s:o, s:s*, s:o*}", "approved", strings(a->approved, a->approved_count),
-                     "denied", strings(a->denied, a->denied_count), "reason", a->reason, "always",
-                     a->always ? json_true() : NULL);
-  case QP_ACTION_RETRY:
-  case QP_ACTION_SWITCH_BRANCH:
-  case QP_ACTION_UNDO_COMPACT:
-  case QP_ACTION_REDO_COMPACT:
-    return json_pack("{s:s*}", "branch", a->branch);
-  case QP_ACTION_COMPACT:
-    return json_pack("{s:o*, s:s*, s:s*}", "up_to", uuid_or_none(&a->target), "instructions",
-                     a->instructions, "branch", a->branch);
-  case QP_ACTION_EDIT_SUMMARY:
-    return json_pack("{s:s%, s:s*}", "text", a->text.data, a->text.len, "branch", a->branch);
-  case QP_ACTION_EXPAND:
-    return json_pack("{s:o*, s:o*, s:s*}", "from", uuid_or_none(&a->target), "to",
-                     uuid_or_none(&a->last), "branch", a->branch);
-  case QP_ACTION_PIN:
-  case QP_ACTION_UNPIN:
-    return json_pack("{s:o*}", "message_id", uuid_or_none(&a->target));
-  case QP_ACTION_CANCEL:
-  case QP_ACTION_SUBMIT_TOOL_RESULTS: /* the chat runs no tools */
-    break;
-  }
-  return json_object();
+  bool approves = a->kind == QP_ACTION_APPROVE_TOOLS;
+  json_t *content = a->message ? message_content(a->message) : NULL;
+
+  if (!content && a->text.len)
+    content = json_stringn(a->text.data, a->text.len);
+  if (!content && (a->message || a->text.len))
+    return NULL;
+  return json_pack("{s:o*, s:o*, s:s*, s:s*, s:o*, s:o*, s:s*, s:o*}", "content", content,
+                   a->kind == QP_ACTION_COMPACT ? "up_to" : "message_id", uuid_or_none(&a->target),
+                   "instructions", a->instructions, "branch", a->branch, "approved",
+                   approves ? strings(a->approved, a->approved_count) : NULL, "denied",
+                   approves ? strings(a->denied, a->denied_count) : NULL, "reason", a->reason,
+                   "always", a->always ? json_true() : NULL);
 }
 
 static enum qp_rc

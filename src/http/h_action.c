@@ -90,42 +90,26 @@ static const struct qp__body_field pin_fields[] = {
   { 0 },
 };
 
-static const struct qp__body_field *const fields_of[] = {
-  [QP_ACTION_SEND_MESSAGE] = send_fields,
-  [QP_ACTION_APPROVE_TOOLS] = approve_fields,
-  [QP_ACTION_CANCEL] = cancel_fields,
-  [QP_ACTION_RETRY] = retry_fields,
-  [QP_ACTION_REGENERATE] = regenerate_fields,
-  [QP_ACTION_EDIT_MESSAGE] = edit_fields,
-  [QP_ACTION_SWITCH_BRANCH] = switch_fields,
-  [QP_ACTION_SUBMIT_TOOL_RESULTS] = submit_fields,
-  [QP_ACTION_COMPACT] = compact_fields,
-  [QP_ACTION_UNDO_COMPACT] = retry_fields,
-  [QP_ACTION_REDO_COMPACT] = retry_fields,
-  [QP_ACTION_EDIT_SUMMARY] = summary_fields,
-  [QP_ACTION_EXPAND] = expand_fields,
-  [QP_ACTION_PIN] = pin_fields,
-  [QP_ACTION_UNPIN] = pin_fields,
+static const struct {
+  const struct qp__body_field *fields;
+  bool calls_model; /* it may, so that it counts as a turn of its owner */
+} kinds[] = {
+  [QP_ACTION_SEND_MESSAGE] = { send_fields, true },
+  [QP_ACTION_APPROVE_TOOLS] = { approve_fields, true },
+  [QP_ACTION_CANCEL] = { cancel_fields, false },
+  [QP_ACTION_RETRY] = { retry_fields, true },
+  [QP_ACTION_REGENERATE] = { regenerate_fields, true },
+  [QP_ACTION_EDIT_MESSAGE] = { edit_fields, true },
+  [QP_ACTION_SWITCH_BRANCH] = { switch_fields, false },
+  [QP_ACTION_SUBMIT_TOOL_RESULTS] = { submit_fields, true },
+  [QP_ACTION_COMPACT] = { compact_fields, true },
+  [QP_ACTION_UNDO_COMPACT] = { retry_fields, false },
+  [QP_ACTION_REDO_COMPACT] = { retry_fields, false },
+  [QP_ACTION_EDIT_SUMMARY] = { summary_fields, false },
+  [QP_ACTION_EXPAND] = { expand_fields, false },
+  [QP_ACTION_PIN] = { pin_fields, false },
+  [QP_ACTION_UNPIN] = { pin_fields, false },
 };
-
-/* Whether an action may call a model, so that it counts as a turn of its owner. */
-static bool
-calls_model(enum qp_action_kind kind)
-{
-  switch (kind) {
-  case QP_ACTION_CANCEL:
-  case QP_ACTION_SWITCH_BRANCH:
-  case QP_ACTION_UNDO_COMPACT:
-  case QP_ACTION_REDO_COMPACT:
-  case QP_ACTION_EDIT_SUMMARY:
-  case QP_ACTION_EXPAND:
-  case QP_ACTION_PIN:
-  case QP_ACTION_UNPIN:
-    return false;
-  default:
-    return true;
-  }
-}
 
 /* The last segment of the route's path names the action. */
 static enum qp_action_kind
@@ -233,7 +217,7 @@ read_results(struct qp__request *r, struct acting *a, struct qp_err *err)
 static enum qp_rc
 read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
-  const struct qp__body_field *fields = fields_of[a->action.kind];
+  const struct qp__body_field *fields = kinds[a->action.kind].fields;
   const json_t *summary;
   enum qp_rc rc = qp__request_optional_object(r, fields, &a->body, err);
 
@@ -469,7 +453,7 @@ begin_condition(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
   enum qp_rc rc = qp__change_begin(r, r->held, err);
 
-  a->locked = !rc && !calls_model(a->action.kind);
+  a->locked = !rc && !kinds[a->action.kind].calls_model;
   if (!rc && !a->locked)
     qp__change_release(r->held);
   return rc;
@@ -487,7 +471,7 @@ begin_action(struct qp__request *r, struct acting *a, struct qp_err *err)
     return rc;
   if (qp__request_header(r, "If-Match"))
     rc = begin_condition(r, a, err);
-  if (!rc && calls_model(a->action.kind))
+  if (!rc && kinds[a->action.kind].calls_model)
     rc = qp__quota_turn(r, engine, &a->ticket, err);
   if (rc) {
     qp__turns_leave(http);
