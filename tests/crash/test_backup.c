@@ -666,8 +666,9 @@ count_names(const char *dir, bool partial)
   return n;
 }
 
-/* `round` chooses the calls at which backups are killed. */
-static void
+/* `round` chooses the calls at which backups are killed. Returns how many were killed: one that
+ * makes fewer calls than the first, because it links more files, may be completed before. */
+static unsigned
 kill_backups(struct rig *r, int round)
 {
   unsigned whole = 0;
@@ -706,19 +707,23 @@ kill_backups(struct rig *r, int round)
     look_at_restored(r, least, 0);
   }
   print_message("%u backups were killed, %u were completed\n", cut, whole);
-  assert_true(cut > 0);
   go_round(r); /* and removes what they left */
   assert_int_equal(count_names(r->backups, true), 0);
   stop_writer(r);
+  return cut;
 }
 
 static void
 a_backup_that_is_killed_is_never_used(void **state)
 {
-  for (int i = 0; i < count_stores(12); i++) {
-    kill_backups(*state, i);
+  int rounds = count_stores(12);
+  unsigned killed = 0;
+
+  for (int i = 0; i < rounds; i++) {
+    killed += kill_backups(*state, i);
     renew(state);
   }
+  assert_true(killed >= 2 * (unsigned)rounds); /* of 8 in each round */
 }
 
 static void
