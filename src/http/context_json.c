@@ -142,8 +142,12 @@ qp__branch_find(struct qp_context *context, const char *name, char **found, uint
     return rc;
   if (!f.found)
     return qp__fail(err, QP_NOTFOUND, "Branch not found");
-  *found = f.found;
-  *messages = f.messages;
+  if (messages)
+    *messages = f.messages;
+  if (found)
+    *found = f.found;
+  else
+    qp__free(f.found);
   return QP_OK;
 }
 
@@ -212,16 +216,6 @@ render_branch(void *arg, const struct qp_branch_info *branch)
 /* ---- the whole ---- */
 
 static void
-emit_field(struct qp__buf *out, const char *key, const json_t *value)
-{
-  qp__emit_raw(out, key, (struct qp_bytes){ "", 0 });
-  if (value)
-    (void)qp__json_write(out, value);
-  else
-    (void)qp__buf_add_str(out, "null");
-}
-
-static void
 emit_extra(struct qp__buf *out, const json_t *metadata)
 {
   static const char *const known[] = {
@@ -244,7 +238,7 @@ emit_extra(struct qp__buf *out, const json_t *metadata)
     if (!any)
       qp__emit_open(out, "extra", '{');
     any = true;
-    emit_field(out, key, value);
+    qp__emit_json(out, key, value);
   }
   if (any)
     qp__emit_close(out, '}');
@@ -255,17 +249,17 @@ emit_metadata(struct qp__buf *out, const json_t *metadata, int64_t updated_at)
 {
   const json_t *detail = json_object_get(metadata, "state_detail");
 
-  emit_field(out, "id", json_object_get(metadata, "id"));
-  emit_field(out, "parent_id", json_object_get(metadata, "parent_id"));
-  emit_field(out, "title", json_object_get(metadata, "title"));
-  emit_field(out, "created_at", json_object_get(metadata, "created_at"));
+  qp__emit_json(out, "id", json_object_get(metadata, "id"));
+  qp__emit_json(out, "parent_id", json_object_get(metadata, "parent_id"));
+  qp__emit_json(out, "title", json_object_get(metadata, "title"));
+  qp__emit_json(out, "created_at", json_object_get(metadata, "created_at"));
   qp__emit_time(out, "updated_at", updated_at);
-  emit_field(out, "state", json_object_get(metadata, "current_state"));
+  qp__emit_json(out, "state", json_object_get(metadata, "current_state"));
   if (detail)
-    emit_field(out, "state_detail", detail);
-  emit_field(out, "config", json_object_get(metadata, "config"));
-  emit_field(out, "owner", json_object_get(metadata, "owner"));
-  emit_field(out, "active_branch", json_object_get(metadata, "active_branch_name"));
+    qp__emit_json(out, "state_detail", detail);
+  qp__emit_json(out, "config", json_object_get(metadata, "config"));
+  qp__emit_json(out, "owner", json_object_get(metadata, "owner"));
+  qp__emit_json(out, "active_branch", json_object_get(metadata, "active_branch_name"));
 }
 
 /* Shows the prompt of the configuration as the caller sees it. False: out of memory. */

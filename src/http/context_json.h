@@ -26,7 +26,7 @@ void qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *
                      const struct qp_branch_info *branch);
 
 /* Finds a branch by name (NULL: the active branch): its name, released with qp__free(), and the
- * number of its messages. QP_NOTFOUND "Branch not found". */
+ * number of its messages; both may be NULL. QP_NOTFOUND "Branch not found". */
 enum qp_rc qp__branch_find(struct qp_context *context, const char *name, char **found,
                            uint64_t *messages, struct qp_err *err);
 

@@ -87,6 +87,15 @@ qp__emit_raw(struct qp__buf *b, const char *key, struct qp_bytes json)
   add_plain(b, key, json.data, json.len, false);
 }
 
+void
+qp__emit_json(struct qp__buf *b, const char *key, const json_t *value)
+{
+  if (!value)
+    qp__emit_str(b, key, NULL);
+  else if (begin(b, key, 0))
+    (void)qp__json_write(b, value);
+}
+
 enum qp_rc
 qp__emit_taken(struct qp__buf *b, const char *key, char *text, size_t len, enum qp_rc rc)
 {

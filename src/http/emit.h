@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 
 /* Opens '{' or '[' as a member `key` (NULL: as an element), and closes it. */
 void qp__emit_open(struct qp__buf *b, const char *key, char bracket);
@@ -22,6 +23,7 @@ void qp__emit_time(struct qp__buf *b, const char *key, int64_t ms);
 void qp__emit_uuid(struct qp__buf *b, const char *key, const struct qp_uuid *id); /* zeros: null */
 /* JSON text, unchanged. */
 void qp__emit_raw(struct qp__buf *b, const char *key, struct qp_bytes json);
+void qp__emit_json(struct qp__buf *b, const char *key, const json_t *value); /* NULL: null */
 /* The JSON text that a function of the library returned with `rc`, unless that is an error. The
  * text is released. Returns rc. */
 enum qp_rc qp__emit_taken(struct qp__buf *b, const char *key, char *text, size_t len,

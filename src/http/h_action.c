@@ -274,15 +274,14 @@ header_has(const struct qp__request *r, const char *header, const char *word)
 static enum qp_rc
 read_last(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
-  const char *messages = qp__request_query(r, "messages");
+  bool turn = strcmp(r->segments[0], "api") != 0;
+  enum qp_rc rc = qp__request_either(r, "messages", "turn", "all", &turn, err);
 
-  if (messages && strcmp(messages, "all") != 0 && strcmp(messages, "turn") != 0)
-    return qp__fail(err, QP_INVALID, "'messages' must be 'turn' or 'all'");
-  if (messages && qp__request_query(r, "last"))
+  if (rc)
+    return rc;
+  if (qp__request_query(r, "messages") && qp__request_query(r, "last"))
     return qp__fail(err, QP_INVALID, "give 'last' or 'messages', not both");
-  a->last = strcmp(r->segments[0], "api") == 0 ? QP__LAST_ALL : LAST_TURN;
-  if (messages)
-    a->last = strcmp(messages, "all") == 0 ? QP__LAST_ALL : LAST_TURN;
+  a->last = turn ? LAST_TURN : QP__LAST_ALL;
   return qp__request_number(r, "last", 0, 1000000, &a->last, err);
 }
 

@@ -41,18 +41,6 @@ answer(struct qp__request *r, const char *name, struct qp_err *err)
   return rc;
 }
 
-/* Reports a missing branch with the same message as the other routes. */
-static enum qp_rc
-check_there(struct qp__request *r, const char *name, struct qp_err *err)
-{
-  char *found = NULL;
-  uint64_t messages;
-  enum qp_rc rc = qp__branch_find(r->held->context, name, &found, &messages, err);
-
-  qp_free(found);
-  return rc;
-}
-
 enum qp_rc
 qp__h_branch_list(struct qp__request *r, struct qp_err *err)
 {
@@ -177,7 +165,7 @@ update(struct qp__request *r, json_t *object, struct qp_err *err)
 {
   const char *name = r->params[1];
   const char *new_name = qp__json_text(object, "name");
-  enum qp_rc rc = check_there(r, name, err);
+  enum qp_rc rc = qp__branch_find(r->held->context, name, NULL, NULL, err);
 
   if (!rc && json_object_size(object) != 1)
     rc = qp__fail(err, QP_INVALID,
@@ -215,7 +203,7 @@ qp__h_branch_delete(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = qp__held_get(r, r->params[0], &r->held, err);
 
   if (!rc)
-    rc = check_there(r, r->params[1], err);
+    rc = qp__branch_find(r->held->context, r->params[1], NULL, NULL, err);
   if (!rc)
     rc = qp__change_begin(r, r->held, err);
   if (!rc) {

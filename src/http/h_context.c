@@ -115,23 +115,12 @@ qp__h_context_create(struct qp__request *r, struct qp_err *err)
 
 /* ---- read ---- */
 
-static enum qp_rc
-wants_messages(const struct qp__request *r, bool *out, struct qp_err *err)
-{
-  const char *which = qp__request_query(r, "messages");
-
-  if (which && strcmp(which, "none") != 0 && strcmp(which, "all") != 0)
-    return qp__fail(err, QP_INVALID, "'messages' must be 'all' or 'none'");
-  *out = !which || strcmp(which, "all") == 0;
-  return QP_OK;
-}
-
 enum qp_rc
 qp__h_context_get(struct qp__request *r, struct qp_err *err)
 {
   char etag[QP__ETAG_TEXT];
   bool messages = true;
-  enum qp_rc rc = wants_messages(r, &messages, err);
+  enum qp_rc rc = qp__request_either(r, "messages", "all", "none", &messages, err);
 
   if (!rc)
     rc = qp__held_get(r, r->params[0], &r->held, err);

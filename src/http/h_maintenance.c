@@ -427,7 +427,7 @@ find_old(const struct work *w, struct old_paths *old, struct qp_err *err)
 }
 
 static void
-migrate_one(struct work *w, const char *path)
+migrate_one(struct work *w, const char *path, const char *name)
 {
   struct qp_import_report report = { 0 };
   struct qp_err err = { QP_OK, "" };
@@ -435,9 +435,7 @@ migrate_one(struct work *w, const char *path)
       qp_legacy_import(w->http->store, path, w->dry_run ? QP_IMPORT_DRY_RUN : 0, &report, &err);
 
   if (rc) {
-    const char *name = strrchr(path, '/');
-
-    note_failure(w, name ? name + 1 : path, &report.context, rc, &err);
+    note_failure(w, name, &report.context, rc, &err);
   } else if (report.outcome == QP_IMPORT_ALREADY) {
     w->already++;
   } else {
@@ -460,13 +458,14 @@ run_migrate(struct qp__job *job, void *arg, struct qp_err *err)
   w->contexts = old.count;
   for (size_t at = 0; at < old.list.len && !rc; at += strlen(old.list.data + at) + 1) {
     const char *path = old.list.data + at;
-    const char *name = strrchr(path, '/');
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
 
-    qp__job_progress(job, done++, old.count, name ? name + 1 : path);
+    qp__job_progress(job, done++, old.count, name);
     if (qp__job_cancelled(job))
       rc = QP_STOPPED;
     else
-      migrate_one(w, path);
+      migrate_one(w, path, name);
   }
   if (!rc)
     qp__job_progress(job, done, old.count, NULL);

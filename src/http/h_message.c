@@ -46,17 +46,6 @@ struct page {
 };
 
 static enum qp_rc
-read_order(const struct qp__request *r, struct page *page, struct qp_err *err)
-{
-  const char *order = qp__request_query(r, "order");
-
-  if (order && strcmp(order, "newest") != 0 && strcmp(order, "oldest") != 0)
-    return qp__fail(err, QP_INVALID, "'order' must be 'oldest' or 'newest'");
-  page->newest = order && strcmp(order, "newest") == 0;
-  return QP_OK;
-}
-
-static enum qp_rc
 see_id(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct qp_uuid *id = arg;
@@ -96,11 +85,12 @@ read_page(const struct qp__request *r, struct qp_context *context, struct page *
           struct qp_err *err)
 {
   const char *cursor = qp__request_query(r, "cursor");
+  bool oldest = true;
   uint64_t left;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__request_either(r, "order", "oldest", "newest", &oldest, err);
 
   page->limit = LIMIT_DEFAULT;
-  rc = read_order(r, page, err);
+  page->newest = !oldest;
   if (!rc)
     rc = qp__request_number(r, "limit", 1, LIMIT_MAX, &page->limit, err);
   if (!rc)

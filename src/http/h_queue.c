@@ -53,11 +53,7 @@ answer_item(struct qp__request *r, const struct qp_uuid *id, bool replayed, stru
       found = item;
   }
   qp__emit_open(b, NULL, '{');
-  qp__emit_raw(b, "queued", (struct qp_bytes){ "", 0 });
-  if (found)
-    (void)qp__json_write(b, found);
-  else
-    (void)qp__buf_add_str(b, "null");
+  qp__emit_json(b, "queued", found);
   qp__emit_str(b, "message_id", text);
   qp__emit_uint(b, "items", json_array_size(list));
   qp__emit_bool(b, "replayed", replayed);

@@ -44,13 +44,6 @@ answer(struct qp__request *r, const char *stored, struct qp_err *err)
   return not_found(qp_session_get(r->http->store, stored, emit_session, r, err), err);
 }
 
-/* The stored id of the session in the path, which need not exist. */
-static enum qp_rc
-read_id(struct qp__request *r, const char **stored, struct qp_err *err)
-{
-  return qp__owner_stored(r, r->params[0], stored, err);
-}
-
 enum qp_rc
 qp__h_session_list(struct qp__request *r, struct qp_err *err)
 {
@@ -69,7 +62,7 @@ enum qp_rc
 qp__h_session_get(struct qp__request *r, struct qp_err *err)
 {
   const char *stored = NULL;
-  enum qp_rc rc = read_id(r, &stored, err);
+  enum qp_rc rc = qp__owner_stored(r, r->params[0], &stored, err);
 
   return rc ? rc : answer(r, stored, err);
 }
@@ -140,7 +133,7 @@ qp__h_session_update(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = read_chunk_size(object, &chunk_size, err);
   if (!rc)
-    rc = read_id(r, &stored, err);
+    rc = qp__owner_stored(r, r->params[0], &stored, err);
   if (!rc)
     rc = not_found(qp_session_set_chunk_size(r->http->store, stored, chunk_size, err), err);
   if (!rc)
@@ -158,7 +151,7 @@ qp__h_session_delete(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = qp__request_flag(r, "erase", &erase, err);
 
   if (!rc)
-    rc = read_id(r, &stored, err);
+    rc = qp__owner_stored(r, r->params[0], &stored, err);
   if (rc)
     return rc;
   r->reply.status = MHD_HTTP_NO_CONTENT;
@@ -195,7 +188,7 @@ qp__h_session_messages(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = qp__request_number(r, "last", 0, LAST_MAX, &last, err);
 
   if (!rc)
-    rc = read_id(r, &stored, err);
+    rc = qp__owner_stored(r, r->params[0], &stored, err);
   if (!rc)
     rc = not_found(qp_session_get(r->http->store, stored, see_total, &total, err), err);
   if (rc)
@@ -214,7 +207,7 @@ enum qp_rc
 qp__h_session_append(struct qp__request *r, struct qp_err *err)
 {
   const char *stored = NULL;
-  enum qp_rc rc = read_id(r, &stored, err);
+  enum qp_rc rc = qp__owner_stored(r, r->params[0], &stored, err);
 
   if (!rc)
     rc = not_found(qp_session_append(r->http->store, stored, qp__buf_bytes(&r->body), err), err);

@@ -267,29 +267,19 @@ decode_root(const json_t *root, struct qp__keyfile *out, struct qp_err *err)
   return rc;
 }
 
-static enum qp_rc
-load(const struct place *place, struct qp__keyfile *out, struct qp_err *err)
+enum qp_rc
+qp__keyfile_load(const struct qp__os *os, int dir, struct qp_store *store, struct qp__keyfile *out,
+                 struct qp_err *err)
 {
+  const struct place place = { real(os), dir, store };
   json_t *root = NULL;
   int64_t version;
-  enum qp_rc rc = read_root(place, &root, &version, err);
+  enum qp_rc rc = read_root(&place, &root, &version, err);
 
   if (!rc)
     rc = decode_root(root, out, err);
   json_decref(root);
   return rc;
-}
-
-enum qp_rc
-qp__keyfile_load(const struct qp__os *os, int dir, struct qp__keyfile *out, struct qp_err *err)
-{
-  return load(&(struct place){ real(os), dir, NULL }, out, err);
-}
-
-enum qp_rc
-qp__keyfile_load_shared(struct qp_store *store, struct qp__keyfile *out, struct qp_err *err)
-{
-  return load(&(struct place){ NULL, -1, store }, out, err);
 }
 
 enum qp_rc
@@ -589,16 +579,12 @@ qp__key_list(const struct qp__os *os, const char *data, struct qp_store *store,
              qp__key_visit *visit, void *arg, struct qp_err *err)
 {
   struct qp__keyfile file = { 0 };
+  struct qp_store *shared = qp__shared_offered(store) ? store : NULL;
   int dir = -1;
-  enum qp_rc rc;
+  enum qp_rc rc = shared ? QP_OK : qp__keydir_open(os, data, &dir, err);
 
-  if (qp__shared_offered(store)) {
-    rc = qp__keyfile_load_shared(store, &file, err);
-  } else {
-    rc = qp__keydir_open(os, data, &dir, err);
-    if (!rc)
-      rc = qp__keyfile_load(os, dir, &file, err);
-  }
+  if (!rc)
+    rc = qp__keyfile_load(os, dir, shared, &file, err);
   if (!rc && file.count)
     qsort(file.keys, file.count, sizeof(*file.keys), by_time);
   for (size_t i = 0; i < file.count && !rc; i++)

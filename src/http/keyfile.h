@@ -69,13 +69,10 @@ struct qp__keyfile {
  * memory has none. */
 enum qp_rc qp__keydir_open(const struct qp__os *os, const char *data, int *fd, struct qp_err *err);
 
-/* Reads the file in the directory. A missing file is QP_OK. QP_CORRUPT: it is damaged, or of a
- * later version. */
-enum qp_rc qp__keyfile_load(const struct qp__os *os, int dir, struct qp__keyfile *out,
-                            struct qp_err *err);
-/* The keys in a store that servers share. */
-enum qp_rc qp__keyfile_load_shared(struct qp_store *store, struct qp__keyfile *out,
-                                   struct qp_err *err);
+/* Reads the file in the directory, or the keys in a store that servers share, unless it is NULL. A
+ * missing file is QP_OK. QP_CORRUPT: it is damaged, or of a later version. */
+enum qp_rc qp__keyfile_load(const struct qp__os *os, int dir, struct qp_store *store,
+                            struct qp__keyfile *out, struct qp_err *err);
 /* A store that servers share and that has no keys takes over those of the directory (-1: none), as
  * they are. *taken: it has. */
 enum qp_rc qp__keyfile_share(const struct qp__os *os, int dir, struct qp_store *store, bool *taken,

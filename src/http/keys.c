@@ -94,8 +94,7 @@ load(struct qp__keys *k, const struct stamp *stamp, struct qp_err *err)
 {
   struct qp__keyfile file = { 0 };
   char line[80];
-  enum qp_rc rc = k->store ? qp__keyfile_load_shared(k->store, &file, err)
-                           : qp__keyfile_load(k->os, k->dir, &file, err);
+  enum qp_rc rc = qp__keyfile_load(k->os, k->dir, k->store, &file, err);
   size_t count = file.count;
 
   bool lost = !rc && !file.there && k->file.there;

@@ -234,14 +234,24 @@ qp__request_number(const struct qp__request *r, const char *name, uint64_t min, 
 }
 
 enum qp_rc
-qp__request_flag(const struct qp__request *r, const char *name, bool *out, struct qp_err *err)
+qp__request_either(const struct qp__request *r, const char *name, const char *yes, const char *no,
+                   bool *out, struct qp_err *err)
 {
   const char *text = qp__request_query(r, name);
 
-  *out = text && strcmp(text, "true") == 0;
-  if (text && !*out && strcmp(text, "false") != 0)
-    return qp__fail(err, QP_INVALID, "'%s' must be 'true' or 'false'", name);
+  if (!text)
+    return QP_OK;
+  *out = strcmp(text, yes) == 0;
+  if (!*out && strcmp(text, no) != 0)
+    return qp__fail(err, QP_INVALID, "'%s' must be '%s' or '%s'", name, yes, no);
   return QP_OK;
+}
+
+enum qp_rc
+qp__request_flag(const struct qp__request *r, const char *name, bool *out, struct qp_err *err)
+{
+  *out = false;
+  return qp__request_either(r, name, "true", "false", out, err);
 }
 
 /* ---- body ---- */

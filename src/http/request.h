@@ -142,7 +142,11 @@ const char *qp__request_query(const struct qp__request *r, const char *name);
 /* *out is unchanged if it is not given. QP_INVALID: not a number from min to max. */
 enum qp_rc qp__request_number(const struct qp__request *r, const char *name, uint64_t min,
                               uint64_t max, uint64_t *out, struct qp_err *err);
-/* False if it is not given. QP_INVALID: neither 'true' nor 'false'. */
+/* Whether the parameter is `yes`; *out is unchanged if it is not given. QP_INVALID: neither `yes`
+ * nor `no`. */
+enum qp_rc qp__request_either(const struct qp__request *r, const char *name, const char *yes,
+                              const char *no, bool *out, struct qp_err *err);
+/* The same for 'true' and 'false', and false if it is not given. */
 enum qp_rc qp__request_flag(const struct qp__request *r, const char *name, bool *out,
                             struct qp_err *err);
 

@@ -115,10 +115,8 @@ render_state(struct qp__buf *out, const struct qp_uuid *id, const struct qp__bri
 {
   qp__emit_uuid(out, "id", id);
   qp__emit_str(out, "state", qp_state_name(brief->state));
-  if (brief->state_detail) {
-    qp__emit_raw(out, "state_detail", (struct qp_bytes){ "", 0 });
-    (void)qp__json_write(out, brief->state_detail);
-  }
+  if (brief->state_detail)
+    qp__emit_json(out, "state_detail", brief->state_detail);
 }
 
 /* The newest event that the state includes; while an answer is streamed, the event before its first

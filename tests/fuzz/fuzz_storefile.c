@@ -73,7 +73,7 @@ try_keys(const struct qp__os *os, int dir)
 {
   struct qp__keyfile file = { NULL, 0, false };
   struct qp_err err = { QP_OK, "" };
-  enum qp_rc rc = qp__keyfile_load(os, dir, &file, &err);
+  enum qp_rc rc = qp__keyfile_load(os, dir, NULL, &file, &err);
 
   must_have_reason(rc, &err);
   for (size_t i = 0; !rc && i < file.count; i++)
