@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/out.h"
+#include "cli/progress.h"
 
 #define KEEP_MAX 1000000
 
@@ -22,17 +23,9 @@ static const struct cli_option restore_options[] = {
 
 struct watch {
   struct cli *cli;
-  bool drawn;
-  const char *phase; /* last shown */
+  struct cli_progress progress; /* only what it has drawn */
+  const char *phase;            /* last shown */
 };
-
-static void
-clear_line(struct watch *w)
-{
-  if (w->drawn)
-    fputs("\r\033[K", stderr);
-  w->drawn = false;
-}
 
 /* One line that changes on a terminal; elsewhere one line per phase. Nothing with --json. */
 static void
@@ -47,7 +40,7 @@ show_progress(void *arg, const char *phase, uint64_t files, uint64_t bytes)
     fprintf(stderr, "\r\033[K%s: %llu file%s, %s", phase, (unsigned long long)files,
             cli_plural(files), cli_bytes_text(bytes, size));
     (void)fflush(stderr);
-    w->drawn = true;
+    w->progress.drawn = true;
   } else if (w->cli->verbose && w->phase != phase) {
     cli_trace("backup", phase);
   }
@@ -61,7 +54,7 @@ show_problem(void *arg, const struct qp_problem *problem)
 
   if (problem->harmless)
     return;
-  clear_line(w);
+  cli_progress_clear(&w->progress);
   cli_warn("%s: %s", problem->path, problem->detail);
 }
 
@@ -109,7 +102,7 @@ run_backup(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     rc = cli_open(cli, CLI_READ, err);
   if (!rc)
     rc = qp_store_backup(cli->store, dir, &o, &r, err);
-  clear_line(&watch);
+  cli_progress_clear(&watch.progress);
   if (rc)
     return rc;
   (void)snprintf(path, sizeof(path), "%s/%s", dir, r.name);
@@ -141,7 +134,7 @@ run_restore(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   char size[CLI_BYTES_TEXT];
   enum qp_rc rc = qp_store_restore(args->words.at[0], dir, &o, &r, err);
 
-  clear_line(&watch);
+  cli_progress_clear(&watch.progress);
   if (rc)
     return rc;
   if (cli->json) {

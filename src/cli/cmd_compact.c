@@ -169,38 +169,27 @@ make_action(struct compact *c, const char **action, json_t **body, struct qp_err
 static enum qp_rc
 act(struct compact *c, struct qp_err *err)
 {
+  bool list = c->values[OPT_LIST] != NULL;
   const char *action = NULL;
   json_t *body = NULL;
   json_t *answer = NULL;
-  enum qp_rc rc = make_action(c, &action, &body, err);
+  enum qp_rc rc = list ? QP_OK : make_action(c, &action, &body, err);
 
-  if (!rc)
+  if (!rc && list)
+    rc = cli_server_read(c->http, &c->id, "/compactions", c->values[OPT_BRANCH], &answer, err);
+  else if (!rc)
     rc = cli_server_ask_action(c->http, &c->id, action, body, &answer, err);
   json_decref(body);
   if (rc)
     return rc;
   if (c->cli->json)
     return cli_put_json(answer, err);
-  if (json_object_get(answer, "plan"))
+  if (list)
+    print_records(answer);
+  else if (json_object_get(answer, "plan"))
     print_plan(json_object_get(answer, "plan"));
   else
     print_state(action, answer);
-  json_decref(answer);
-  return QP_OK;
-}
-
-static enum qp_rc
-list(struct compact *c, struct qp_err *err)
-{
-  json_t *answer = NULL;
-  enum qp_rc rc =
-      cli_server_read(c->http, &c->id, "/compactions", c->values[OPT_BRANCH], &answer, err);
-
-  if (rc)
-    return rc;
-  if (c->cli->json)
-    return cli_put_json(answer, err);
-  print_records(answer);
   json_decref(answer);
   return QP_OK;
 }
@@ -241,7 +230,7 @@ run_compact(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (!rc)
     rc = cli_server_find(c.http, args->words.at[0], &c.id, err);
   if (!rc)
-    rc = c.values[OPT_LIST] ? list(&c, err) : act(&c, err);
+    rc = act(&c, err);
   cli_link_close(&link);
   return rc;
 }

@@ -60,22 +60,12 @@ cli_config_variable(enum config_id id, char out[CLI_CONFIG_NAME])
 }
 
 /* The variable of other programs for a value; NULL: none. */
-static const char *
-other_variable(enum config_id id)
-{
-  switch ((int)id) {
-  case CONFIG_ANTHROPIC_KEY:
-    return "ANTHROPIC_API_KEY";
-  case CONFIG_ANTHROPIC_URL:
-    return "ANTHROPIC_BASE_URL";
-  case CONFIG_OPENAI_KEY:
-    return "OPENAI_API_KEY";
-  case CONFIG_OPENAI_URL:
-    return "OPENAI_BASE_URL";
-  default:
-    return NULL;
-  }
-}
+static const char *const other_variables[CONFIG_FLAGS] = {
+  [CONFIG_ANTHROPIC_KEY] = "ANTHROPIC_API_KEY",
+  [CONFIG_ANTHROPIC_URL] = "ANTHROPIC_BASE_URL",
+  [CONFIG_OPENAI_KEY] = "OPENAI_API_KEY",
+  [CONFIG_OPENAI_URL] = "OPENAI_BASE_URL",
+};
 
 /* ---- values ---- */
 
@@ -179,7 +169,7 @@ read_environment(struct cli_config *config, struct qp_err *err)
 
   for (size_t i = 0; i < CONFIG_FLAGS && !rc; i++) {
     enum config_id id = (enum config_id)i;
-    const char *other = other_variable(id);
+    const char *other = other_variables[i];
 
     rc = read_variable(config, id, cli_config_variable(id, name), err);
     if (!rc && other && config->values[id].source != CONFIG_FROM_ENV) {

@@ -190,33 +190,26 @@ make_response(struct qp__reply *reply)
 unsigned
 qp__http_status(enum qp_rc rc)
 {
-  switch (rc) {
-  case QP_OK:
-    return MHD_HTTP_OK;
-  case QP_INVALID:
-    return MHD_HTTP_BAD_REQUEST;
-  case QP_NOTFOUND:
-    return MHD_HTTP_NOT_FOUND;
-  case QP_EXISTS:
-  case QP_CONFLICT:
-    return MHD_HTTP_CONFLICT;
-  case QP_UNAVAILABLE:
-    return MHD_HTTP_GONE;
-  case QP_TOOBIG:
-    return MHD_HTTP_CONTENT_TOO_LARGE;
-  case QP_NOMEM:
-  case QP_BUSY:
-  case QP_READONLY:
-    return MHD_HTTP_SERVICE_UNAVAILABLE;
-  case QP_FULL:
-    return MHD_HTTP_INSUFFICIENT_STORAGE;
-  case QP_IO:
-  case QP_CORRUPT:
-  case QP_MISUSE:
-  case QP_DENIED:
-  case QP_STOPPED:
-    break;
-  }
+  static const struct {
+    enum qp_rc rc;
+    unsigned status;
+  } rows[] = {
+    { QP_OK, MHD_HTTP_OK },
+    { QP_INVALID, MHD_HTTP_BAD_REQUEST },
+    { QP_NOTFOUND, MHD_HTTP_NOT_FOUND },
+    { QP_EXISTS, MHD_HTTP_CONFLICT },
+    { QP_CONFLICT, MHD_HTTP_CONFLICT },
+    { QP_UNAVAILABLE, MHD_HTTP_GONE },
+    { QP_TOOBIG, MHD_HTTP_CONTENT_TOO_LARGE },
+    { QP_NOMEM, MHD_HTTP_SERVICE_UNAVAILABLE },
+    { QP_BUSY, MHD_HTTP_SERVICE_UNAVAILABLE },
+    { QP_READONLY, MHD_HTTP_SERVICE_UNAVAILABLE },
+    { QP_FULL, MHD_HTTP_INSUFFICIENT_STORAGE },
+  };
+
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    if (rows[i].rc == rc)
+      return rows[i].status;
   return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
