@@ -70,12 +70,13 @@ void cli_help_short(const struct cli *cli);
 const struct cli_command *cli_command_find(const struct cli *cli, const char *name,
                                            struct qp_err *err);
 
-/* ---- actions: the second level of `branch` and `prompt` ---- */
+/* ---- actions: the second level of `branch`, `prompt` and others ---- */
 
 struct cli_action {
   const char *name;
   size_t words_min, words_max; /* arguments after the name of the action */
   const char *words;           /* their names: "NAME", "OLD NEW" */
+  cli_run *run;                /* for cli_action_run */
 };
 
 /* The action that the word number `at` names; without that word the first action of the table,
@@ -84,6 +85,10 @@ struct cli_action {
 enum qp_rc cli_action_find(const struct cli_command *command, const struct cli_args *args,
                            const struct cli_action *actions, size_t at, size_t *out,
                            struct qp_err *err);
+/* Finds the action that the first word names, and runs it. */
+enum qp_rc cli_action_run(struct cli *cli, const struct cli_command *command,
+                          const struct cli_args *args, const struct cli_action *actions,
+                          struct qp_err *err);
 
 /* ---- the store ---- */
 

@@ -20,13 +20,13 @@ static const struct cli_option options[] = {
 enum { DO_LIST, DO_FORK, DO_SWITCH, DO_RENAME, DO_DELETE, DO_REWIND, DO_PROMPT };
 
 static const struct cli_action actions[] = {
-  [DO_LIST] = { "list", 0, 0, "" },
-  [DO_FORK] = { "fork", 1, 1, "NAME" },
-  [DO_SWITCH] = { "switch", 1, 1, "NAME" },
-  [DO_RENAME] = { "rename", 2, 2, "OLD NEW" },
-  [DO_DELETE] = { "delete", 1, 1, "NAME" },
-  [DO_REWIND] = { "rewind", 1, 1, "NAME --to MSG" },
-  [DO_PROMPT] = { "prompt", 1, 2, "NAME PROMPT" },
+  [DO_LIST] = { "list", 0, 0, "", NULL },
+  [DO_FORK] = { "fork", 1, 1, "NAME", NULL },
+  [DO_SWITCH] = { "switch", 1, 1, "NAME", NULL },
+  [DO_RENAME] = { "rename", 2, 2, "OLD NEW", NULL },
+  [DO_DELETE] = { "delete", 1, 1, "NAME", NULL },
+  [DO_REWIND] = { "rewind", 1, 1, "NAME --to MSG", NULL },
+  [DO_PROMPT] = { "prompt", 1, 2, "NAME PROMPT", NULL },
   { 0 },
 };
 

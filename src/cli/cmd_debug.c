@@ -15,7 +15,7 @@ static const struct cli_option options[] = {
 enum { DO_FSM };
 
 static const struct cli_action actions[] = {
-  [DO_FSM] = { "fsm", 0, 0, "" },
+  [DO_FSM] = { "fsm", 0, 0, "", NULL },
   { 0 },
 };
 

@@ -21,15 +21,6 @@ static const struct cli_option options[] = {
   { 0 },
 };
 
-enum { DO_LIST, DO_CREATE, DO_REVOKE };
-
-static const struct cli_action actions[] = {
-  [DO_LIST] = { "list", 0, 0, "" },
-  [DO_CREATE] = { "create", 0, 0, "" },
-  [DO_REVOKE] = { "revoke", 1, 1, "ID" },
-  { 0 },
-};
-
 /* ---- list ---- */
 
 struct listing {
@@ -88,11 +79,12 @@ list_key(void *arg, const struct qp__key *key)
 }
 
 static enum qp_rc
-list_keys(struct cli *cli, struct qp_err *err)
+list_keys(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct listing listing = { cli, cli_now(), err };
   enum qp_rc rc = cli_open(cli, CLI_READ, err);
 
+  (void)args;
   return rc ? rc : qp__key_list(NULL, cli->data, cli->store, list_key, &listing, err);
 }
 
@@ -148,8 +140,9 @@ create_key(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 }
 
 static enum qp_rc
-revoke_key(struct cli *cli, const char *id, struct qp_err *err)
+revoke_key(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
+  const char *id = args->words.at[1];
   size_t left = 0;
   enum qp_rc rc = cli_open(cli, CLI_READ, err);
 
@@ -169,17 +162,17 @@ revoke_key(struct cli *cli, const char *id, struct qp_err *err)
   return QP_OK;
 }
 
+static const struct cli_action actions[] = {
+  { "list", 0, 0, "", list_keys },
+  { "create", 0, 0, "", create_key },
+  { "revoke", 1, 1, "ID", revoke_key },
+  { 0 },
+};
+
 static enum qp_rc
 run_key(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  size_t action;
-  enum qp_rc rc = cli_action_find(&cli_cmd_key, args, actions, 0, &action, err);
-
-  if (rc)
-    return rc;
-  if (action == DO_CREATE)
-    return create_key(cli, args, err);
-  return action == DO_REVOKE ? revoke_key(cli, args->words.at[1], err) : list_keys(cli, err);
+  return cli_action_run(cli, &cli_cmd_key, args, actions, err);
 }
 
 const struct cli_command cli_cmd_key = {

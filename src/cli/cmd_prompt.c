@@ -21,14 +21,6 @@ static const struct cli_option options[] = {
   { 0 },
 };
 
-enum { DO_LIST, DO_SHOW, DO_CREATE, DO_UPDATE, DO_DELETE };
-
-static const struct cli_action actions[] = {
-  [DO_LIST] = { "list", 0, 0, "" },       [DO_SHOW] = { "show", 1, 1, "ID" },
-  [DO_CREATE] = { "create", 0, 0, "" },   [DO_UPDATE] = { "update", 1, 1, "ID" },
-  [DO_DELETE] = { "delete", 1, 1, "ID" }, { 0 },
-};
-
 /* ---- output ---- */
 
 struct view {
@@ -124,101 +116,99 @@ get_content(const struct cli_args *args, char **owned, const char **out, struct 
 }
 
 static enum qp_rc
-create_prompt(struct cli *cli, struct qp_prompt *prompt, struct qp_err *err)
+create_prompt(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
+  struct qp_prompt prompt = { .id = args->values[OPT_ID],
+                              .name = args->values[OPT_NAME],
+                              .description = args->values[OPT_DESCRIPTION] };
+  char *owned = NULL;
   char *id = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = get_content(args, &owned, &prompt.content, err);
 
-  if (!prompt->content)
-    return qp__fail(err, QP_INVALID,
-                    "the text of the prompt is missing: give --content TEXT or --file FILE");
-  rc = cli_open(cli, CLI_CREATE, err);
+  if (!rc && !prompt.content)
+    rc = qp__fail(err, QP_INVALID,
+                  "the text of the prompt is missing: give --content TEXT or --file FILE");
   if (!rc)
-    rc = qp_prompt_create(cli->store, prompt, &id, err);
-  if (rc)
-    return rc;
-  if (cli->json)
+    rc = cli_open(cli, CLI_CREATE, err);
+  if (!rc)
+    rc = qp_prompt_create(cli->store, &prompt, &id, err);
+  if (!rc && cli->json)
     rc = cli_put_json(json_pack("{s:s}", "id", id), err);
-  else
+  else if (!rc)
     puts(id);
   qp_free(id);
+  qp__free(owned);
   return rc;
 }
 
 static enum qp_rc
-update_prompt(struct cli *cli, struct qp_prompt *prompt, struct qp_err *err)
+update_prompt(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  enum qp_rc rc;
+  struct qp_prompt prompt = { .id = args->words.at[1],
+                              .name = args->values[OPT_NAME],
+                              .description = args->values[OPT_DESCRIPTION] };
+  char *owned = NULL;
+  enum qp_rc rc = get_content(args, &owned, &prompt.content, err);
 
-  if (!prompt->content && !prompt->name && !prompt->description)
-    return qp__fail(err, QP_INVALID,
-                    "nothing to change; give --content, --file, --name or --description");
-  rc = cli_open(cli, CLI_WRITE, err);
+  if (!rc && !prompt.content && !prompt.name && !prompt.description)
+    rc = qp__fail(err, QP_INVALID,
+                  "nothing to change; give --content, --file, --name or --description");
   if (!rc)
-    rc = qp_prompt_update(cli->store, prompt, err);
-  if (rc)
-    return rc;
-  if (cli->json)
-    return cli_put_json(json_pack("{s:s}", "id", prompt->id), err);
-  printf("updated %s\n", prompt->id);
-  return QP_OK;
+    rc = cli_open(cli, CLI_WRITE, err);
+  if (!rc)
+    rc = qp_prompt_update(cli->store, &prompt, err);
+  if (!rc && cli->json)
+    rc = cli_put_json(json_pack("{s:s}", "id", prompt.id), err);
+  else if (!rc)
+    printf("updated %s\n", prompt.id);
+  qp__free(owned);
+  return rc;
 }
 
 static enum qp_rc
-delete_prompt(struct cli *cli, const char *id, struct qp_err *err)
+delete_prompt(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
+  const char *id = args->words.at[1];
   enum qp_rc rc = cli_open(cli, CLI_WRITE, err);
 
   if (!rc)
     rc = qp_prompt_delete(cli->store, id, err);
-  if (rc)
-    return rc;
-  if (cli->json)
+  if (!rc && cli->json)
     return cli_put_json(json_pack("{s:s, s:b}", "id", id, "deleted", 1), err);
-  printf("deleted %s\n", id);
-  return QP_OK;
+  if (!rc)
+    printf("deleted %s\n", id);
+  return rc;
 }
 
 static enum qp_rc
-act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_err *err)
+show_one(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct view view = { cli, args->values[OPT_RAW] != NULL, err };
-  struct qp_prompt prompt = {
-    .id = action == DO_CREATE ? args->values[OPT_ID] : args->words.at[1],
-    .name = args->values[OPT_NAME],
-    .description = args->values[OPT_DESCRIPTION],
-  };
-  char *owned = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_open(cli, CLI_READ, err);
 
-  switch (action) {
-  case DO_CREATE:
-  case DO_UPDATE:
-    rc = get_content(args, &owned, &prompt.content, err);
-    if (!rc)
-      rc =
-          action == DO_CREATE ? create_prompt(cli, &prompt, err) : update_prompt(cli, &prompt, err);
-    qp__free(owned);
-    return rc;
-  case DO_DELETE:
-    return delete_prompt(cli, prompt.id, err);
-  default:
-    rc = cli_open(cli, CLI_READ, err);
-    if (rc)
-      return rc;
-    if (action == DO_SHOW)
-      return qp_prompt_get(cli->store, prompt.id, show_prompt, &view, err);
-    return qp_prompt_list(cli->store, list_prompt, &view, err);
-  }
+  return rc ? rc : qp_prompt_get(cli->store, args->words.at[1], show_prompt, &view, err);
 }
+
+static enum qp_rc
+list_all(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct view view = { cli, false, err };
+  enum qp_rc rc = cli_open(cli, CLI_READ, err);
+
+  (void)args;
+  return rc ? rc : qp_prompt_list(cli->store, list_prompt, &view, err);
+}
+
+static const struct cli_action actions[] = {
+  { "list", 0, 0, "", list_all },          { "show", 1, 1, "ID", show_one },
+  { "create", 0, 0, "", create_prompt },   { "update", 1, 1, "ID", update_prompt },
+  { "delete", 1, 1, "ID", delete_prompt }, { 0 },
+};
 
 static enum qp_rc
 run_prompt(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  size_t action;
-  enum qp_rc rc = cli_action_find(&cli_cmd_prompt, args, actions, 0, &action, err);
-
-  return rc ? rc : act(cli, args, action, err);
+  return cli_action_run(cli, &cli_cmd_prompt, args, actions, err);
 }
 
 const struct cli_command cli_cmd_prompt = {

@@ -50,14 +50,6 @@ static const struct cli_option options[] = {
   { 0 },
 };
 
-enum { DO_LS, DO_NEW, DO_APPEND, DO_READ, DO_RM };
-
-static const struct cli_action actions[] = {
-  [DO_LS] = { "ls", 0, 0, "" },           [DO_NEW] = { "new", 0, 0, "" },
-  [DO_APPEND] = { "append", 1, 1, "ID" }, [DO_READ] = { "read", 1, 1, "ID" },
-  [DO_RM] = { "rm", 1, 1, "ID" },         { 0 },
-};
-
 /* ---- ls ---- */
 
 struct view {
@@ -97,11 +89,12 @@ print_session(void *arg, const struct qp_session_info *s)
 }
 
 static enum qp_rc
-list_sessions(struct cli *cli, struct qp_err *err)
+list_sessions(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct view view = { cli, err };
   enum qp_rc rc = cli_open(cli, CLI_READ, err);
 
+  (void)args;
   return rc ? rc : qp_session_list(cli->store, print_session, &view, err);
 }
 
@@ -350,26 +343,16 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 
 /* ---- the command ---- */
 
+static const struct cli_action actions[] = {
+  { "ls", 0, 0, "", list_sessions },         { "new", 0, 0, "", new_session },
+  { "append", 1, 1, "ID", append_messages }, { "read", 1, 1, "ID", read_session },
+  { "rm", 1, 1, "ID", remove_session },      { 0 },
+};
+
 static enum qp_rc
 run_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  size_t action;
-  enum qp_rc rc = cli_action_find(&cli_cmd_session, args, actions, 0, &action, err);
-
-  if (rc)
-    return rc;
-  switch (action) {
-  case DO_NEW:
-    return new_session(cli, args, err);
-  case DO_APPEND:
-    return append_messages(cli, args, err);
-  case DO_READ:
-    return read_session(cli, args, err);
-  case DO_RM:
-    return remove_session(cli, args, err);
-  default:
-    return list_sessions(cli, err);
-  }
+  return cli_action_run(cli, &cli_cmd_session, args, actions, err);
 }
 
 const struct cli_command cli_cmd_session = {

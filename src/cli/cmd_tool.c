@@ -30,10 +30,10 @@ static const struct cli_option options[] = {
 enum { DO_LIST, DO_CALL, DO_JUDGE, DO_RULES };
 
 static const struct cli_action actions[] = {
-  [DO_LIST] = { "list", 0, 0, "" },
-  [DO_CALL] = { "call", 1, 2, "NAME [JSON]" },
-  [DO_JUDGE] = { "judge", 1, 2, "NAME [JSON]" },
-  [DO_RULES] = { "rules", 0, 2, "[rm ID]" },
+  [DO_LIST] = { "list", 0, 0, "", NULL },
+  [DO_CALL] = { "call", 1, 2, "NAME [JSON]", NULL },
+  [DO_JUDGE] = { "judge", 1, 2, "NAME [JSON]", NULL },
+  [DO_RULES] = { "rules", 0, 2, "[rm ID]", NULL },
   { 0 },
 };
 

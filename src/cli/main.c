@@ -88,6 +88,16 @@ cli_action_find(const struct cli_command *command, const struct cli_args *args,
                   command->name, name, command->name);
 }
 
+enum qp_rc
+cli_action_run(struct cli *cli, const struct cli_command *command, const struct cli_args *args,
+               const struct cli_action *actions, struct qp_err *err)
+{
+  size_t i = 0;
+  enum qp_rc rc = cli_action_find(command, args, actions, 0, &i, err);
+
+  return rc ? rc : actions[i].run(cli, args, err);
+}
+
 /* ---- running ---- */
 
 static enum qp_rc
