@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <histedit.h>
 #include <langinfo.h>
-#include <limits.h>
 #include <locale.h>
 #include <poll.h>
 #include <stdio.h>

@@ -107,21 +107,15 @@ cli_view_note(struct chat_view *view, const char *fmt, ...)
 
 /* ---- tools ---- */
 
-void
-cli_view_call(struct chat_view *view, const char *name, const char *arguments)
-{
-  cli_put_snippet(view->f, name, strlen(name), ARGUMENTS_MAX);
-  putc(' ', view->f);
-  cli_put_snippet(view->f, arguments, strlen(arguments), ARGUMENTS_MAX);
-}
-
 static void
 show_call(struct chat_view *view, const char *name, const char *arguments)
 {
   cli_view_end(view);
   dim(view, true);
   fputs("→ ", view->f);
-  cli_view_call(view, name, arguments);
+  cli_put_snippet(view->f, name, strlen(name), ARGUMENTS_MAX);
+  putc(' ', view->f);
+  cli_put_snippet(view->f, arguments, strlen(arguments), ARGUMENTS_MAX);
   dim(view, false);
   putc('\n', view->f);
 }

@@ -34,8 +34,6 @@ void cli_view_end(struct chat_view *view);
 void cli_view_note(struct chat_view *view, const char *fmt, ...) QP_PRINTF(2, 3);
 /* The result of a tool, in a few lines. */
 void cli_view_result(struct chat_view *view, const json_t *result);
-/* The beginning of a tool call, without ending the line. */
-void cli_view_call(struct chat_view *view, const char *name, const char *arguments);
 /* How full the window of the model is: "window" of a state. Nothing if it is NULL. */
 void cli_view_gauge(struct chat_view *view, const json_t *window);
 /* A stored message. */

@@ -14,7 +14,6 @@
 #include "base/str.h"
 #include "cli/chat.h"
 #include "cli/chat_attach.h"
-#include "cli/chat_http.h"
 #include "cli/chat_interrupt.h"
 #include "cli/link.h"
 #include "cli/out.h"

@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 
 #include "base/alloc.h"
-#include "base/err.h"
 #include "base/list.h"
 #include "http/clock.h"
 #include "http/framing.h"

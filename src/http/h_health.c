@@ -1,5 +1,4 @@
 /* h_health.c - health, readiness, metrics, and the API description. */
-#include "base/err.h"
 #include "http/clock.h"
 #include "http/conditional_change.h"
 #include "http/emit.h"

@@ -6,7 +6,6 @@
  * One that fails or is in use is listed in the report, and the job continues with the next one. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"

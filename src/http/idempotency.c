@@ -16,8 +16,9 @@
 
 #define KEY_MAX 255
 
-bool
-qp__idempotency_applies(const struct qp__request *r)
+/* Whether the key of this request is kept here (key_log.h). */
+static bool
+applies(const struct qp__request *r)
 {
   return r->route && r->route->scope >= QP__SCOPE_WRITE && !(r->route->flags & QP__ROUTE_OWN_KEY) &&
          r->route->handle != qp__h_action && strcmp(r->method, "GET") != 0 &&
@@ -119,7 +120,7 @@ refuse(enum qp__key_state state, const char *key, struct qp_err *err)
 enum qp_rc
 qp__idempotency_begin(struct qp__request *r, bool *replayed, struct qp_err *err)
 {
-  const char *key = qp__idempotency_applies(r) ? qp__request_header(r, "Idempotency-Key") : NULL;
+  const char *key = applies(r) ? qp__request_header(r, "Idempotency-Key") : NULL;
   enum qp__key_state state = QP__KEY_NEW;
   struct qp__key_name *name;
   struct qp__buf reply;

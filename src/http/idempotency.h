@@ -10,8 +10,6 @@
 
 #include "http/request.h"
 
-/* Whether the key of this request is kept here (key_log.h). */
-bool qp__idempotency_applies(const struct qp__request *r);
 /* *replayed: r->reply is the response of the first time. 409: the key was used for another request,
  * or the first one is being carried out, or nobody knows how it ended. */
 enum qp_rc qp__idempotency_begin(struct qp__request *r, bool *replayed, struct qp_err *err);

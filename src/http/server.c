@@ -25,7 +25,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/str.h"
 #include "http/access_log.h"
 #include "http/admission.h"
 #include "http/clock.h"

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "http/clock.h"
 #include "http/compaction_json.h"
 #include "http/context_json.h"
