@@ -50,13 +50,6 @@ columns(const char *text, size_t len)
   return n;
 }
 
-static void
-put(struct chat_markdown *m, const char *text, size_t len)
-{
-  cli_put_wordn(m->f, text, len);
-  m->column += columns(text, len);
-}
-
 /* Prints the held word, on the next line if it does not fit on this one. */
 static void
 put_word(struct chat_markdown *m)
@@ -74,7 +67,8 @@ put_word(struct chat_markdown *m)
   }
   fprintf(m->f, "%*s", (int)m->spaces, "");
   m->column += m->spaces;
-  put(m, m->word, m->word_len);
+  cli_put_wordn(m->f, m->word, m->word_len);
+  m->column += cols;
   m->word_len = m->spaces = 0;
 }
 
@@ -121,8 +115,6 @@ end_marks(struct chat_markdown *m, char next)
     put_word(m);
     m->bold = !m->bold;
     set_style(m);
-  } else if (m->stars == 1 && m->at_start && next == ' ') {
-    add_to_word(m, '*');
   } else {
     for (size_t i = 0; i < m->stars; i++)
       add_to_word(m, '*');
@@ -150,7 +142,6 @@ begin_item(struct chat_markdown *m)
 {
   static const char bullet[] = "•";
 
-  m->word_len = 0;
   memcpy(m->word, bullet, sizeof(bullet) - 1);
   m->word_len = sizeof(bullet) - 1;
   m->indent = m->spaces + 2;
