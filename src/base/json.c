@@ -159,6 +159,16 @@ qp__field_time(const struct qp__place *at, const json_t *object, const char *key
 /* ---- building objects ---- */
 
 json_t *
+qp__json_take(struct qp__buf *b)
+{
+  struct qp_bytes text = qp__buf_bytes(b);
+  json_t *value = b->rc ? NULL : json_stringn(text.data, text.len);
+
+  qp__buf_release(b);
+  return value;
+}
+
+json_t *
 qp__json_built(json_t *value, bool bad)
 {
   if (!bad)

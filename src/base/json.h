@@ -41,6 +41,10 @@ enum qp_rc qp__json_write_inside(struct qp__buf *out, const json_t *value, size_
 /* Appends one string with its quotes; `s` is UTF-8. */
 enum qp_rc qp__json_write_string(struct qp__buf *out, const char *s, size_t n);
 
+/* The content of the buffer, which is released, as a new string. NULL: an append to it had failed,
+ * it is not UTF-8, or out of memory. */
+json_t *qp__json_take(struct qp__buf *b);
+
 /* A new array or object that shares the elements of `value`; NULL: out of memory. (jansson's own
  * copy function loses elements when memory runs out.) */
 json_t *qp__json_copy(const json_t *value);

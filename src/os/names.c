@@ -19,6 +19,10 @@ add_name(void *arg, const char *name, unsigned char type)
 {
   struct qp__names *n = arg;
 
+  if (n->count == n->max) {
+    n->more++;
+    return 0;
+  }
   if (!qp__vec_reserve(n->list, n->count, n->cap, 1))
     return -ENOMEM;
   n->list[n->count].name = qp__strdup(name);
@@ -29,9 +33,10 @@ add_name(void *arg, const char *name, unsigned char type)
 }
 
 int
-qp__names_read(const struct qp__os *os, int dirfd, const char *path, struct qp__names *out)
+qp__names_read_some(const struct qp__os *os, int dirfd, const char *path, size_t max,
+                    struct qp__names *out)
 {
-  struct qp__names n = { 0 };
+  struct qp__names n = { .max = max };
   int rc = os->listdir(os->self, dirfd, path, add_name, &n);
 
   if (rc) {
@@ -42,6 +47,12 @@ qp__names_read(const struct qp__os *os, int dirfd, const char *path, struct qp__
     qsort(n.list, n.count, sizeof(n.list[0]), by_name);
   *out = n;
   return 0;
+}
+
+int
+qp__names_read(const struct qp__os *os, int dirfd, const char *path, struct qp__names *out)
+{
+  return qp__names_read_some(os, dirfd, path, SIZE_MAX, out);
 }
 
 void

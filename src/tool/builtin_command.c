@@ -295,14 +295,12 @@ set_output(json_t *object, const char *key, const struct qp__tail *tail, bool *c
 {
   struct qp__buf text;
   bool is_cut = false;
-  int bad;
+  enum qp_rc rc;
 
   qp__buf_init(&text, 4 * tail->limit + 200);
-  bad = qp__tail_text(tail, &text, &is_cut) ||
-        json_object_set_new(object, key, json_stringn(qp__buf_bytes(&text).data, text.len));
+  rc = qp__tail_text(tail, &text, &is_cut);
   *cut = *cut || is_cut;
-  qp__buf_release(&text);
-  return bad;
+  return json_object_set_new(object, key, qp__json_take(&text)) || rc;
 }
 
 /* {"exit_code": 0, "stdout": "…", "stderr": "…"}; exit_code is null and there is a "signal" when

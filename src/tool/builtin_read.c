@@ -1,14 +1,14 @@
 /* builtin_read.c - read_file, list_directory and glob. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "os/file.h"
+#include "os/names.h"
 #include "tool/builtin_int.h"
 #include "tool/glob.h"
 #include "tool/text.h"
@@ -152,43 +152,6 @@ const struct qp__builtin qp__builtin_read_file = {
 
 /* ---- list_directory ---- */
 
-struct entry {
-  char *name;
-  unsigned char type;
-};
-
-struct listing {
-  struct entry *entries;
-  size_t count;
-  size_t cap;
-  size_t more; /* that found no place */
-};
-
-static int
-collect_entry(void *arg, const char *name, unsigned char type)
-{
-  struct listing *l = arg;
-
-  if (l->count == ENTRIES_MAX) {
-    l->more++;
-    return 0;
-  }
-  if (!qp__vec_reserve(l->entries, l->count, l->cap, 1))
-    return -1;
-  l->entries[l->count].name = qp__strdup(name);
-  l->entries[l->count].type = type;
-  if (!l->entries[l->count].name)
-    return -1;
-  l->count++;
-  return 0;
-}
-
-static int
-compare_entries(const void *a, const void *b)
-{
-  return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
-}
-
 static void
 add_name(struct qp__tool_job *job, const char *name, const char *mark)
 {
@@ -205,7 +168,7 @@ add_name(struct qp__tool_job *job, const char *name, const char *mark)
 }
 
 static void
-add_entry(struct qp__tool_job *job, const char *dir, const struct entry *entry)
+add_entry(struct qp__tool_job *job, const char *dir, const struct qp__name *entry)
 {
   const struct qp__workspace *w = job->workspace;
   bool top = strcmp(dir, ".") == 0;
@@ -231,29 +194,25 @@ static enum qp_rc
 list_directory(struct qp__tool_job *job, struct qp_err *err)
 {
   const struct qp__workspace *w = job->workspace;
-  struct listing l = { NULL, 0, 0, 0 };
+  struct qp__names l = { 0 };
   char path[QP__WORKSPACE_PATH_MAX];
   size_t shown = 0;
   enum qp_rc rc = qp__tool_job_path(job, "path", path, err);
-  int listed = rc ? 0 : w->os->listdir(w->os->self, w->fd, path, collect_entry, &l);
+  int listed = rc ? 0 : qp__names_read_some(w->os, w->fd, path, ENTRIES_MAX, &l);
 
-  if (listed == -1)
+  if (listed == -ENOMEM)
     rc = qp__fail_nomem(err, "list_directory");
   else if (listed)
     rc = qp__workspace_fail(listed, "list", path, err);
-  if (!rc && l.count > 0)
-    qsort(l.entries, l.count, sizeof(*l.entries), compare_entries);
   for (; !rc && shown < l.count && !job->cut && !job->out.rc; shown++)
-    add_entry(job, path, &l.entries[shown]);
+    add_entry(job, path, &l.list[shown]);
   if (!rc && l.count == 0)
     qp__tool_job_note(job, "the directory is empty");
   else if (!rc && (l.more || job->cut)) {
     job->cut = true;
     qp__tool_job_note(job, "%zu of %zu entries", shown, l.count + l.more);
   }
-  for (size_t i = 0; i < l.count; i++)
-    qp__free(l.entries[i].name);
-  qp__free(l.entries);
+  qp__names_release(&l);
   return rc;
 }
 

@@ -15,15 +15,11 @@ cut_text(const char *text, size_t n, size_t limit)
 {
   size_t fit = qp__utf8_fit(text, n, limit);
   struct qp__buf out;
-  json_t *value = NULL;
 
   qp__buf_init(&out, limit + 200);
   (void)qp__buf_add(&out, text, fit);
   (void)qp__buf_addf(&out, "\n[… cut: these are the first %zu of %zu bytes]", fit, n);
-  if (!out.rc)
-    value = json_stringn(out.data, out.len);
-  qp__buf_release(&out);
-  return value;
+  return qp__json_take(&out);
 }
 
 static size_t

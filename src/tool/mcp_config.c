@@ -88,8 +88,7 @@ expand(const struct reader *r, const char *prefix, const char *middle, const cha
     rc = qp__buf_check(&b, r->server, err);
   if (!rc && !qp__utf8_ok(qp__buf_bytes(&b).data, b.len))
     rc = qp__fail(err, QP_INVALID, "%s: a variable is not UTF-8", r->server);
-  copy = rc ? NULL : qp__arena_strndup(r->arena, qp__buf_bytes(&b).data, b.len);
-  qp__buf_release(&b);
+  copy = qp__arena_take(r->arena, &b);
   if (!rc && !copy)
     rc = nomem(err);
   if (!rc)

@@ -571,7 +571,6 @@ root_uri(const char *path)
   static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                               "-._~/!$&'()*+,;=:@";
   struct qp__buf uri;
-  json_t *value = NULL;
 
   qp__buf_init(&uri, 3 * QP__WORKSPACE_PATH_MAX + 16);
   (void)qp__buf_add_str(&uri, "file://");
@@ -580,10 +579,7 @@ root_uri(const char *path)
       (void)qp__buf_add_char(&uri, *path);
     else
       (void)qp__buf_addf(&uri, "%%%02X", (unsigned char)*path);
-  if (!uri.rc)
-    value = json_stringn(uri.data, uri.len);
-  qp__buf_release(&uri);
-  return value;
+  return qp__json_take(&uri);
 }
 
 json_t *

@@ -413,7 +413,6 @@ static json_t *
 join_content(json_t *content)
 {
   struct qp__buf text;
-  json_t *value = NULL;
 
   for (size_t i = 0; i < json_array_size(content); i++)
     if (!is_text(json_array_get(content, i)))
@@ -426,10 +425,7 @@ join_content(json_t *content)
       (void)qp__buf_add_char(&text, '\n');
     (void)qp__buf_add(&text, json_string_value(part), json_string_length(part));
   }
-  if (!text.rc)
-    value = json_stringn(qp__buf_bytes(&text).data, text.len);
-  qp__buf_release(&text);
-  return value;
+  return qp__json_take(&text);
 }
 
 void

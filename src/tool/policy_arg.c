@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/buf.h"
+#include "base/json.h"
 #include "tool/glob.h"
 
 #define VALUE_MAX ((size_t)1 << 20) /* matching costs pattern length * value length */
@@ -242,23 +242,19 @@ static json_t *
 join(const json_t *list)
 {
   struct qp__buf out;
-  json_t *joined = NULL;
-  bool good = true;
 
+  for (size_t i = 0; i < json_array_size(list); i++)
+    if (!json_is_string(json_array_get(list, i)))
+      return NULL;
   qp__buf_init(&out, VALUE_MAX);
-  for (size_t i = 0; i < json_array_size(list) && good; i++) {
+  for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *item = json_array_get(list, i);
 
-    good = json_is_string(item);
-    if (good && i > 0)
+    if (i > 0)
       (void)qp__buf_add_char(&out, ' ');
-    if (good)
-      (void)qp__buf_add(&out, json_string_value(item), json_string_length(item));
+    (void)qp__buf_add(&out, json_string_value(item), json_string_length(item));
   }
-  if (good && !out.rc)
-    joined = json_stringn_nocheck(qp__buf_bytes(&out).data, out.len);
-  qp__buf_release(&out);
-  return joined;
+  return qp__json_take(&out);
 }
 
 static bool

@@ -381,13 +381,10 @@ void
 qp__tool_run_fail(struct qp__tool_run *call, const char *sentence)
 {
   struct qp__buf clean; /* a sentence may end in half a character, where it was cut */
-  json_t *value = NULL;
 
   qp__buf_init(&clean, SENTENCE_MAX);
-  if (!qp__text_add(&clean, sentence, strlen(sentence)))
-    value = json_stringn(qp__buf_bytes(&clean).data, clean.len);
-  qp__buf_release(&clean);
-  qp__tool_run_end(call, QP__TOOL_FAILED, value, false);
+  (void)qp__text_add(&clean, sentence, strlen(sentence));
+  qp__tool_run_end(call, QP__TOOL_FAILED, qp__json_take(&clean), false);
 }
 
 void

@@ -12,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "os/file.h"
+#include "os/names.h"
 #include "tool/hidden.h"
 
 #define DEPTH_MAX 64
@@ -312,46 +312,6 @@ qp__workspace_write(const struct qp__workspace *w, const char *plain, struct qp_
 
 /* ---- walking ---- */
 
-struct names {
-  struct name {
-    char *text;
-    unsigned char type;
-  } * at;
-  size_t count;
-  size_t cap;
-};
-
-static int
-collect(void *arg, const char *name, unsigned char type)
-{
-  struct names *names = arg;
-
-  if (names->count == NAMES_MAX)
-    return -E2BIG;
-  if (!qp__vec_reserve(names->at, names->count, names->cap, 1))
-    return -ENOMEM;
-  names->at[names->count].text = qp__strdup(name);
-  names->at[names->count].type = type;
-  if (!names->at[names->count].text)
-    return -ENOMEM;
-  names->count++;
-  return 0;
-}
-
-static int
-compare_names(const void *a, const void *b)
-{
-  return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
-}
-
-static void
-release_names(struct names *names)
-{
-  for (size_t i = 0; i < names->count; i++)
-    qp__free(names->at[i].text);
-  qp__free(names->at);
-}
-
 struct walk {
   const struct qp__workspace *w;
   qp__workspace_visit *visit;
@@ -363,7 +323,7 @@ static enum qp_rc walk_into(const struct walk *walk, const char *plain, int dept
                             struct qp_err *err);
 
 static enum qp_rc
-walk_names(const struct walk *walk, const char *plain, const struct names *names, int depth,
+walk_names(const struct walk *walk, const char *plain, const struct qp__names *names, int depth,
            struct qp_err *err)
 {
   const char *dir = strcmp(plain, ".") == 0 ? "" : plain;
@@ -371,13 +331,13 @@ walk_names(const struct walk *walk, const char *plain, const struct names *names
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < names->count && !rc; i++) {
-    const struct name *name = &names->at[i];
-    int n = snprintf(child, sizeof(child), "%s%s%s", dir, *dir ? "/" : "", name->text);
+    const struct qp__name *name = &names->list[i];
+    int n = snprintf(child, sizeof(child), "%s%s%s", dir, *dir ? "/" : "", name->name);
 
     if (walk->stop && *walk->stop)
       return qp__fail(err, QP_STOPPED, "stopped");
     if (n < 0 || (size_t)n >= sizeof(child) ||
-        (name->type == DT_DIR && strcmp(name->text, ".git") == 0) ||
+        (name->type == DT_DIR && strcmp(name->name, ".git") == 0) ||
         qp__workspace_is_hidden(walk->w, child))
       continue;
     rc = walk->visit(walk->arg, child, name->type, err);
@@ -390,18 +350,15 @@ walk_names(const struct walk *walk, const char *plain, const struct names *names
 static enum qp_rc
 walk_into(const struct walk *walk, const char *plain, int depth, struct qp_err *err)
 {
-  const struct qp__os *os = walk->w->os;
-  struct names names = { NULL, 0, 0 };
-  enum qp_rc rc = QP_OK;
-  int listed = os->listdir(os->self, walk->w->fd, plain, collect, &names);
+  struct qp__names names = { 0 };
+  enum qp_rc rc;
+  int listed = qp__names_read_some(walk->w->os, walk->w->fd, plain, NAMES_MAX, &names);
 
-  if (listed == -ENOMEM || (listed && depth == 0))
-    rc = qp__workspace_fail(listed, "list", plain, err);
-  if (!rc && names.count > 0) {
-    qsort(names.at, names.count, sizeof(*names.at), compare_names);
-    rc = walk_names(walk, plain, &names, depth, err);
-  }
-  release_names(&names);
+  if (!listed && names.more)
+    listed = -E2BIG;
+  rc = listed == -ENOMEM || (listed && depth == 0) ? qp__workspace_fail(listed, "list", plain, err)
+                                                   : walk_names(walk, plain, &names, depth, err);
+  qp__names_release(&names);
   return rc;
 }
 
