@@ -52,14 +52,6 @@ qp__field_get(const json_t *object, const char *key)
   return json_is_null(v) ? NULL : v;
 }
 
-/* QP_INVALID if the field has a value, but not a `good` one. */
-static enum qp_rc
-fail_unless(const struct qp__place *at, const char *key, const json_t *v, bool good,
-            const char *problem, struct qp_err *err)
-{
-  return good || !v ? QP_OK : qp__field_fail(at, key, problem, err);
-}
-
 enum qp_rc
 qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
                  const char **out, struct qp_err *err)
@@ -84,7 +76,7 @@ qp__field_text(const struct qp__place *at, const json_t *object, const char *key
 
   if (json_is_string(v))
     *out = (struct qp_bytes){ json_string_value(v), json_string_length(v) };
-  return fail_unless(at, key, v, json_is_string(v), "must be a string", err);
+  return !v || json_is_string(v) ? QP_OK : qp__field_fail(at, key, "must be a string", err);
 }
 
 enum qp_rc
@@ -95,7 +87,7 @@ qp__field_int(const struct qp__place *at, const json_t *object, const char *key,
 
   if (json_is_integer(v))
     *out = json_integer_value(v);
-  return fail_unless(at, key, v, json_is_integer(v), "must be a whole number", err);
+  return !v || json_is_integer(v) ? QP_OK : qp__field_fail(at, key, "must be a whole number", err);
 }
 
 enum qp_rc
@@ -106,7 +98,7 @@ qp__field_bool(const struct qp__place *at, const json_t *object, const char *key
 
   if (json_is_boolean(v))
     *out = json_is_true(v);
-  return fail_unless(at, key, v, json_is_boolean(v), "must be true or false", err);
+  return !v || json_is_boolean(v) ? QP_OK : qp__field_fail(at, key, "must be true or false", err);
 }
 
 enum qp_rc
@@ -117,7 +109,7 @@ qp__field_object(const struct qp__place *at, const json_t *object, const char *k
 
   if (json_is_object(v))
     *out = v;
-  return fail_unless(at, key, v, json_is_object(v), "must be an object", err);
+  return !v || json_is_object(v) ? QP_OK : qp__field_fail(at, key, "must be an object", err);
 }
 
 enum qp_rc
@@ -128,7 +120,7 @@ qp__field_array(const struct qp__place *at, const json_t *object, const char *ke
 
   if (json_is_array(v))
     *out = v;
-  return fail_unless(at, key, v, json_is_array(v), "must be an array", err);
+  return !v || json_is_array(v) ? QP_OK : qp__field_fail(at, key, "must be an array", err);
 }
 
 enum qp_rc
@@ -142,7 +134,7 @@ qp__field_uuid(const struct qp__place *at, const json_t *object, const char *key
 
   if (good)
     *out = id;
-  return fail_unless(at, key, v, good, "must be a UUID", err);
+  return !v || good ? QP_OK : qp__field_fail(at, key, "must be a UUID", err);
 }
 
 enum qp_rc
@@ -150,10 +142,13 @@ qp__field_time(const struct qp__place *at, const json_t *object, const char *key
                struct qp_err *err)
 {
   json_t *v = qp__field_get(object, key);
+
   bool good =
       json_is_string(v) && !qp__time_parse(json_string_value(v), json_string_length(v), out);
 
-  return fail_unless(at, key, v, good, "must be a time such as \"2026-11-15T19:55:40.123Z\"", err);
+  return !v || good
+             ? QP_OK
+             : qp__field_fail(at, key, "must be a time such as \"2026-11-15T19:55:40.123Z\"", err);
 }
 
 /* ---- building objects ---- */

@@ -50,9 +50,7 @@ read_before(const struct qp__tool_job *job, struct qp__file_change *change, stru
   enum qp_rc rc = qp__workspace_read(job->workspace, change->path, &change->before, &cause);
 
   change->exists = rc == QP_OK;
-  if (rc && rc != QP_NOTFOUND && err)
-    *err = cause;
-  return rc == QP_NOTFOUND ? QP_OK : rc;
+  return rc == QP_NOTFOUND ? QP_OK : qp__fail_as(err, rc, &cause);
 }
 
 /* Fails if the file is not the one that was shown to the person who approved the call. */

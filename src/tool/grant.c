@@ -143,9 +143,7 @@ refresh(struct qp__grants *g, struct qp_err *err)
   if (rc && !g->damaged)
     qp__log(&g->log, QP_LOG_ERROR, "tool", "%s; no call is allowed by it", cause.msg);
   g->damaged = rc != QP_OK;
-  if (rc && err)
-    *err = cause;
-  return rc;
+  return qp__fail_as(err, rc, &cause);
 }
 
 /* ---- writing; with write_lock ---- */

@@ -140,6 +140,9 @@ void qp__mcp_drop_requests(struct qp__mcp *server);
 /* Sends a request; owns `params` from now on (NULL: out of memory). */
 enum qp_rc qp__mcp_request(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char *method,
                            json_t *params, struct qp__mcp_call *call, struct qp_err *err);
+/* The same for a request of no call. The server has failed if it cannot be sent. */
+void qp__mcp_ask(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char *method,
+                 json_t *params);
 /* The request of a call is no longer wanted. */
 void qp__mcp_cancel(struct qp__mcp *server, int64_t id);
 /* Stops the transport; `why` is logged and becomes the error of the calls. */
@@ -178,7 +181,7 @@ void qp__mcp_quota_end(struct qp__mcp *server);
 
 void qp__mcp_source_init(struct qp__mcp *server);
 /* Asks for the first page of the list. */
-enum qp_rc qp__mcp_ask_list(struct qp__mcp *server, struct qp_err *err);
+void qp__mcp_ask_list(struct qp__mcp *server);
 void qp__mcp_take_list(struct qp__mcp *server, const json_t *result);
 void qp__mcp_take_result(struct qp__mcp_call *call, const json_t *result);
 /* Sends every call that waits. */

@@ -211,6 +211,16 @@ qp__mcp_request(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char
   return rc;
 }
 
+void
+qp__mcp_ask(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char *method,
+            json_t *params)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  if (qp__mcp_request(server, purpose, method, params, NULL, &err))
+    qp__mcp_fail(server, err.msg);
+}
+
 /* Owns `params` from now on. */
 static enum qp_rc
 notify(struct qp__mcp *server, const char *method, json_t *params, struct qp_err *err)
@@ -276,14 +286,12 @@ await_start(struct qp__mcp *server)
 static void
 greet(struct qp__mcp *server)
 {
-  struct qp_err err = { QP_OK, "" };
   json_t *params = json_pack("{s:s, s:o, s:o}", "protocolVersion", QP__MCP_LEGACY, "capabilities",
                              capabilities(server), "clientInfo", client_info());
 
   server->state = QP__MCP_GREETING;
   await_start(server);
-  if (qp__mcp_request(server, QP__MCP_INITIALIZE, "initialize", params, NULL, &err))
-    qp__mcp_fail(server, err.msg);
+  qp__mcp_ask(server, QP__MCP_INITIALIZE, "initialize", params);
 }
 
 static void
@@ -315,15 +323,12 @@ on_timer(uv_timer_t *timer)
 static void
 begin(struct qp__mcp *server)
 {
-  struct qp_err err = { QP_OK, "" };
-  enum qp_rc rc = QP_OK;
-
   begin_start(server);
   switch (server->era) {
   case QP__ERA_UNKNOWN:
     server->state = QP__MCP_PROBING;
     (void)uv_timer_start(&server->timer, on_timer, server->tools->mcp_probe_ms, 0);
-    rc = qp__mcp_request(server, QP__MCP_DISCOVER, "server/discover", json_object(), NULL, &err);
+    qp__mcp_ask(server, QP__MCP_DISCOVER, "server/discover", json_object());
     break;
   case QP__ERA_LEGACY:
     greet(server);
@@ -331,11 +336,9 @@ begin(struct qp__mcp *server)
   case QP__ERA_MODERN:
     server->state = QP__MCP_LISTING;
     await_start(server);
-    rc = qp__mcp_ask_list(server, &err);
+    qp__mcp_ask_list(server);
     break;
   }
-  if (rc)
-    qp__mcp_fail(server, err.msg);
 }
 
 bool
@@ -388,16 +391,12 @@ read_capabilities(struct qp__mcp *server, const json_t *result)
 static void
 ask_tools(struct qp__mcp *server)
 {
-  struct qp_err err = { QP_OK, "" };
-
   server->state = QP__MCP_LISTING;
   await_start(server);
-  if (!server->has_tools) {
+  if (server->has_tools)
+    qp__mcp_ask_list(server);
+  else
     qp__mcp_listed(server);
-    return;
-  }
-  if (qp__mcp_ask_list(server, &err))
-    qp__mcp_fail(server, err.msg);
 }
 
 static void
@@ -620,8 +619,6 @@ answer_request(struct qp__mcp *server, const struct qp__rpc *rpc)
 static void
 take_notification(struct qp__mcp *server, const struct qp__rpc *rpc)
 {
-  struct qp_err err = { QP_OK, "" };
-
   if (strcmp(rpc->method, "notifications/message") == 0) {
     const json_t *data = json_object_get(rpc->params, "data");
 
@@ -632,8 +629,8 @@ take_notification(struct qp__mcp *server, const struct qp__rpc *rpc)
     return;
   if (server->listing)
     server->list_again = true;
-  else if (server->state == QP__MCP_READY && qp__mcp_ask_list(server, &err))
-    qp__mcp_fail(server, err.msg);
+  else if (server->state == QP__MCP_READY)
+    qp__mcp_ask_list(server);
 }
 
 void

@@ -58,19 +58,21 @@ make_name(char out[NAME_MAX_LEN + 1], const char *server, const char *tool, bool
 
 /* ---- the list ---- */
 
-enum qp_rc
-qp__mcp_ask_list(struct qp__mcp *server, struct qp_err *err)
+void
+qp__mcp_ask_list(struct qp__mcp *server)
 {
-  enum qp_rc rc;
+  struct qp_err err;
 
   json_decref(server->pages);
   server->pages = json_array();
   server->page_count = 0;
-  if (!server->pages)
-    return qp__fail_nomem(err, "the tools of an MCP server");
-  rc = qp__mcp_request(server, QP__MCP_LIST, "tools/list", json_object(), NULL, err);
-  server->listing = rc == QP_OK;
-  return rc;
+  server->listing = true;
+  if (server->pages) {
+    qp__mcp_ask(server, QP__MCP_LIST, "tools/list", json_object());
+  } else {
+    (void)qp__fail_nomem(&err, "the tools of an MCP server");
+    qp__mcp_fail(server, err.msg);
+  }
 }
 
 static const char *
@@ -206,7 +208,6 @@ add_page(struct qp__mcp *server, const json_t *tools)
 static void
 finish_list(struct qp__mcp *server)
 {
-  struct qp_err err = { QP_OK, "" };
   bool good = swap_list(server);
 
   server->listing = false;
@@ -220,8 +221,7 @@ finish_list(struct qp__mcp *server)
     qp__tools_tell_change(server->tools); /* otherwise the end of the start reports it */
   if (server->list_again) {
     server->list_again = false;
-    if (qp__mcp_ask_list(server, &err))
-      qp__mcp_fail(server, err.msg);
+    qp__mcp_ask_list(server);
   }
   qp__mcp_listed(server);
 }
@@ -231,19 +231,15 @@ qp__mcp_take_list(struct qp__mcp *server, const json_t *result)
 {
   const json_t *tools = json_object_get(result, "tools");
   const char *cursor = json_string_value(json_object_get(result, "nextCursor"));
-  struct qp_err err = { QP_OK, "" };
 
-  if (!json_is_array(tools)) {
+  if (!json_is_array(tools))
     qp__mcp_fail(server, "its list of tools has no \"tools\"");
-  } else if (!add_page(server, tools)) {
+  else if (!add_page(server, tools))
     qp__mcp_fail(server, "out of memory");
-  } else if (cursor && ++server->page_count < PAGES_MAX) {
-    if (qp__mcp_request(server, QP__MCP_LIST, "tools/list", json_pack("{s:s}", "cursor", cursor),
-                        NULL, &err))
-      qp__mcp_fail(server, err.msg);
-  } else {
+  else if (cursor && ++server->page_count < PAGES_MAX)
+    qp__mcp_ask(server, QP__MCP_LIST, "tools/list", json_pack("{s:s}", "cursor", cursor));
+  else
     finish_list(server);
-  }
 }
 
 /* ---- calls ---- */

@@ -207,9 +207,7 @@ read_record(struct qp__conversation *c, const struct qp_uuid *id, struct qp__rec
             cause.msg);
     return QP_OK;
   }
-  if (rc)
-    *err = cause;
-  return rc;
+  return qp__fail_as(err, rc, &cause);
 }
 
 /* Reads records, newest first, until one that covers something is chosen, or all of them. */

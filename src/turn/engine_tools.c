@@ -39,5 +39,5 @@ qp_engine_add_tool(struct qp_engine *engine, const struct qp_tool_spec *spec, st
   qp__engine_post(engine, &a.post);
   uv_sem_wait(&a.done);
   uv_sem_destroy(&a.done);
-  return a.err.rc ? qp__fail(err, a.err.rc, "%s", a.err.msg) : QP_OK;
+  return qp__fail_as(err, a.err.rc, &a.err);
 }

@@ -454,9 +454,7 @@ qp__shorten_preview(struct qp__shortening *s, struct qp_err *err)
   plan(s);
   if (!s->err.rc && needs_summary(s))
     s->err.rc = write_summary(s);
-  if (s->err.rc)
-    *err = s->err;
-  return s->err.rc;
+  return qp__fail_as(err, s->err.rc, &s->err);
 }
 
 /* ---- on the loop ---- */
