@@ -4,6 +4,7 @@
  * A job is about one context, about all contexts of the caller's owner, or, for callers without an
  * owner, about the whole store; that needs the scope admin. Contexts are done one after the other.
  * One that fails or is in use is listed in the report, and the job continues with the next one. */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +18,11 @@
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/owner.h"
+#include "store/lease.h"
 
 #define DAY_MS ((int64_t)86400000)
+#define CLOSE_MS 1000
+#define NAP_MS 10
 #define GRACE_SECONDS ((uint64_t)7 * 86400)
 #define GRACE_MAX ((uint64_t)3650 * 86400)
 #define AGE_DAYS 182
@@ -147,6 +151,21 @@ note_failure(struct work *w, const char *item, const struct qp_uuid *id, enum qp
   qp__emit_close(b, '}');
 }
 
+/* The engine closes a context a moment after it has answered the end of its turn. A context of
+ * another server is not waited for. */
+static enum qp_rc
+do_when_closed(struct work *w, const struct target *t, struct qp_err *err)
+{
+  enum qp_rc rc = w->kind->one(w, t, err);
+  int patience = qp__lease_joined(w->http->store) ? 0 : CLOSE_MS / NAP_MS;
+
+  for (int i = 0; rc == QP_BUSY && i < patience; i++) {
+    (void)poll(NULL, 0, NAP_MS);
+    rc = w->kind->one(w, t, err);
+  }
+  return rc;
+}
+
 static enum qp_rc
 do_one(struct work *w, const struct target *t, struct qp_err *err)
 {
@@ -156,7 +175,7 @@ do_one(struct work *w, const struct target *t, struct qp_err *err)
   if (w->kind->alone || w->repair)
     rc = qp__held_claim(&w->http->holds, &t->id, t->owner, &held, err);
   if (!rc)
-    rc = w->kind->one(w, t, err);
+    rc = do_when_closed(w, t, err);
   if (rc == QP_BUSY)
     (void)qp__fail(err, rc, "the context is in use: a turn is running, or a request takes long");
   if (held)
