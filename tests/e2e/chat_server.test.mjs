@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { say, scenarios, setting, state, stored, text, texts } from './chat.mjs';
 import { exit, fails, ok, Running } from './helper.mjs';
+import { freePort } from './pages.mjs';
 import { serve } from './server.mjs';
 
 scenarios('with a server', async (t, s) => {
@@ -43,7 +44,7 @@ test('a turn that another client has begun is followed', async (t) => {
 
 test('a server that dies in the middle of an answer and comes back is found again', async (t) => {
   const s = setting(t, [say('*slow*', text('one\n' + 'and on '.repeat(400)))], 20);
-  const server = await serve(t, { data: s.data, args: s.args });
+  const server = await serve(t, { data: s.data, args: s.args, port: await freePort() });
   const process = new Running(t, s.data, ['chat', '--new', '--server', server.url]);
   await process.write('slow\n');
   assert.equal(await process.next(), 'one');

@@ -31,11 +31,13 @@ export const plain = (text) =>
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
     .replace(/\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3}Z)?/g, 'TIME');
 
-// A port that nothing listens on now.
-export const freePort = () =>
-  new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
+// A port that nothing listens on now. It is below those that the system hands out by itself, so that no
+// other test gets it by chance before it is used, or while a server on it is started again.
+export async function freePort() {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const server = net.createServer();
+    const free = await new Promise((resolve) => server.on('error', () => resolve(false)).listen(port, '127.0.0.1', () => server.close(() => resolve(true))));
+    if (free) return port;
+  }
+}

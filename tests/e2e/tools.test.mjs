@@ -4,11 +4,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { exit, lines, run, tempDir } from './helper.mjs';
+import { freePort } from './pages.mjs';
 
 const modules = path.resolve('node_modules/@modelcontextprotocol');
 const noServers = fs.existsSync(modules) ? false : 'the npm packages are not installed';
@@ -241,14 +241,6 @@ test('three servers at once, and one that cannot be started', { skip: noServers 
   const again = run(undefined, ['tool', 'list', '-w', work, '--mcp', file]);
   assert.equal(again.stdout, result.stdout); // the order is stable
 });
-
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 
 // The port of a server-everything that listens. Somebody else may take the port before it does; then
 // it ends, and another one is tried.

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
 import test from 'node:test';
+import { freePort } from './pages.mjs';
 import { Chat, serveTurns, until } from './turns.mjs';
 
 const sse = (model, text) =>
@@ -12,6 +13,7 @@ const sse = (model, text) =>
     .map((chunk) => `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model, ...chunk })}\n\n`)
     .join('') + 'data: [DONE]\n\n';
 
+const address = (port) => ({ OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` });
 const silence = { asked: 0 }; // the route of a request that gets no answer
 
 // A server with these routes; every other one is 404. `asked` has what came to /v1/chat/completions.
@@ -39,7 +41,7 @@ async function fake(t, routes, port = 0) {
     server.close();
     server.closeAllConnections();
   });
-  return { asked, server, port: server.address().port, env: { OPENAI_BASE_URL: `http://127.0.0.1:${server.address().port}/v1` } };
+  return { asked, port: server.address().port, env: address(server.address().port) };
 }
 
 // Answers in the shapes that the sources of the servers print.
@@ -109,22 +111,20 @@ test('a model that the server knows to take no images gets a stub at the first t
 });
 
 test('a server that starts later is asked when it is needed', async (t) => {
-  const early = await fake(t, {});
-  await new Promise((resolve) => early.server.close(resolve));
-  const server = await serveTurns(t, { env: early.env });
+  const port = await freePort();
+  const server = await serveTurns(t, { env: address(port) });
   const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
   const chat = new Chat(server, id);
   const failed = await chat.send('hello?');
   assert.equal(failed.state, 'Failed');
   assert.match(failed.state_detail.error.message, /provider 'openai' has not reported its models: Failed to connect to 127\.0\.0\.1 .*; check its URL, or name the model to use/);
-  await fake(t, vllm, early.port);
+  await fake(t, vllm, port);
   assert.equal((await chat.does('retry', {})).state, 'Idle');
 });
 
 test('a question without a context has the server asked for its models, for the next one', async (t) => {
-  const early = await fake(t, {});
-  await new Promise((resolve) => early.server.close(resolve));
-  const server = await serveTurns(t, { env: early.env });
+  const port = await freePort();
+  const server = await serveTurns(t, { env: address(port) });
   const body = JSON.stringify({ model: '', messages: [{ role: 'user', content: 'hello?' }] });
   const ask = async () => {
     const answer = await fetch(`${server.url}/openai/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
@@ -133,7 +133,7 @@ test('a question without a context has the server asked for its models, for the 
   const refused = await ask();
   assert.equal(refused.status, 404, JSON.stringify(refused.body));
   assert.match(refused.body.error.message, /has not reported its models/);
-  await fake(t, vllm, early.port);
+  await fake(t, vllm, port);
   await until(async () => (await ask()).status === 200);
 });
 
