@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { atEnd, tempDir } from './helper.mjs';
-import { serveTurns } from './turns.mjs';
+import { serveTurns, until } from './turns.mjs';
 
 export const missing = process.env.QUIPU_TEST_POSTGRES ? false : 'there is no PostgreSQL (tools/run-tests.mjs starts it)';
 export const leaseSeconds = 2;
@@ -115,14 +115,23 @@ export class Cluster {
     return this.database.sql(text);
   }
 
-  // A transaction with this statement, until end().
+  // A transaction with this statement, which gives a row, until end(). With -q the row is all that is printed: `ready` is
+  // not the word BEGIN.
   hold(text) {
-    const child = spawn('psql', ['-h', process.env.QUIPU_TEST_POSTGRES, '-U', 'quipu', '-At', '-d', this.database.name], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PATH: programs() } });
+    const child = spawn('psql', ['-h', process.env.QUIPU_TEST_POSTGRES, '-U', 'quipu', '-qAt', '-d', this.database.name], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PATH: programs() } });
     const ready = new Promise((resolve) => child.stdout.once('data', resolve));
     child.stdin.write(`BEGIN;\n${text};\n`);
     atEnd(this.t, () => child.kill('SIGKILL'));
     return { ready, end: () => child.stdin.end('COMMIT;\n') };
   }
+}
+
+// A request for a context whose server is gone waits for the end of the lease, and some time more. On a busy machine that
+// may be too short: then the answer says that one should try again.
+export async function patiently(ask) {
+  let answer;
+  await until(async () => (answer = await ask()).status !== 503, () => answer.text);
+  return answer;
 }
 
 // The value of a metric of a server.

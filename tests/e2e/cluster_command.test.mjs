@@ -6,7 +6,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { missing } from './cluster.mjs';
+import { missing, patiently } from './cluster.mjs';
 import { atEnd, build, environment, tempDir } from './helper.mjs';
 import { freePort, plain, read, sectionBlocks } from './pages.mjs';
 import { Server } from './server.mjs';
@@ -77,7 +77,7 @@ test('the command of docs/postgres.md: the tour, a turn, and a server that is ki
     process.kill(cluster.pids.get(killed), 'SIGKILL');
     assert.equal(await stream.ended, false, 'the stream is cut');
     // What a browser's EventSource does.
-    const again = await chat.follow({ last: stream.events.at(-1).seq });
+    const again = await patiently(() => chat.follow({ last: stream.events.at(-1).seq }));
     await again.reaches('Failed');
     const events = [...stream.events, ...again.events];
     again.close();

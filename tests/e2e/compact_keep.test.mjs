@@ -38,7 +38,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { ok, tempDir } from './helper.mjs';
+import { filesBelow, ok, tempDir } from './helper.mjs';
 import { narrative, ofType, prose, questions, summaries, talkUntilCompacted, textOf, withAnthropic } from './compact.mjs';
 import { Model } from './model.mjs';
 import { restart, serveTurns, until } from './turns.mjs';
@@ -46,12 +46,7 @@ import { restart, serveTurns, until } from './turns.mjs';
 const quiet = { body: { compaction: { recall_tokens: 0 } } };
 
 // The files of a directory that have a text.
-const filesWith = (dir, text) =>
-  fs
-    .readdirSync(dir, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name))
-    .filter((file) => fs.readFileSync(file).includes(text));
+const filesWith = (dir, text) => [...filesBelow(dir)].filter(([, bytes]) => bytes.includes(text)).map(([file]) => file);
 
 test('two messages at the threshold at once make one summary', async (t) => {
   const { tap, chat } = await withAnthropic(t, quiet);

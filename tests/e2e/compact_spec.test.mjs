@@ -2,13 +2,12 @@
 // goes over the wire is seen.
 
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { encode } from 'gpt-tokenizer/encoding/o200k_base';
 import { jsonLines, ok } from './helper.mjs';
 import { answer, narrative, ofType, prose, questions, summaries, talkUntilCompacted, textOf, withAnthropic } from './compact.mjs';
-import { restart, until } from './turns.mjs';
+import { restart, stored, until } from './turns.mjs';
 
 test('Scenario: Short conversation (no compact)', async (t) => {
   const { tap, chat } = await withAnthropic(t);
@@ -120,8 +119,7 @@ test('Scenario: Summary persisted to database', async (t) => {
   assert.equal(record.parent, null);
   // In a file that a person can read …
   const dir = path.join(server.data, 'contexts', chat.id);
-  const files = fs.readdirSync(dir, { recursive: true }).filter((name) => fs.statSync(path.join(dir, name)).isFile() && fs.readFileSync(path.join(dir, name), 'utf8').includes('red cords first'));
-  assert.ok(files.length > 0, 'the summary is in a file of the context');
+  await until(() => stored(dir, 'red cords first'), () => 'the summary is in a file of the context');
   // … and in the row of the conversation.
   await until(async () => (await server.expect(200, 'GET', '/v1/contexts')).contexts[0].summary?.includes('red cords first'), () => 'the row has no summary');
 });

@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { add, ids, jsonLines, makeContext, ok, run, tempDir } from './helper.mjs';
+import { add, filesBelow, ids, jsonLines, makeContext, ok, run, tempDir } from './helper.mjs';
 import { serve } from './server.mjs';
 import { Chat, makeWorkspace, restart, serveTurns } from './turns.mjs';
 
@@ -18,10 +18,7 @@ const trace = 'xmarker9f3a';
 // The files that have the word in them, packs unpacked.
 function traces(data) {
   const found = [];
-  for (const entry of fs.readdirSync(data, { recursive: true, withFileTypes: true })) {
-    const file = path.join(entry.parentPath ?? entry.path, entry.name);
-    if (!entry.isFile()) continue;
-    let bytes = fs.readFileSync(file);
+  for (let [file, bytes] of filesBelow(data)) {
     if (file.endsWith('.zst')) {
       const dict = path.join(path.dirname(file), 'messages.dict');
       const more = path.basename(file) === 'messages.jsonl.zst' && fs.existsSync(dict) ? ['-D', dict] : [];

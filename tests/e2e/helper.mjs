@@ -50,7 +50,8 @@ export function atEnd(t, end) {
 // A directory that is removed when the test ends.
 export function tempDir(t) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'quipu-e2e-'));
-  atEnd(t, () => fs.rmSync(dir, { recursive: true, force: true }));
+  // A process that a test has started may still write something into it.
+  atEnd(t, () => fs.rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
   return dir;
 }
 
@@ -116,6 +117,24 @@ export function messageFile(dir, id) {
     .filter((name) => name.endsWith(`${id}.json`));
   assert.equal(found.length, 1, `one file for message ${id}`);
   return path.join(dir, 'messages', found[0]);
+}
+
+// The files below a directory, as [path, bytes]. A server may be at work there: what goes meanwhile is left out.
+export function* filesBelow(dir) {
+  const meanwhile = (read) => {
+    try {
+      return read();
+    } catch (error) {
+      assert.equal(error.code, 'ENOENT');
+      return undefined;
+    }
+  };
+  for (const entry of meanwhile(() => fs.readdirSync(dir, { withFileTypes: true })) ?? []) {
+    const file = path.join(dir, entry.name);
+    if (entry.isDirectory()) yield* filesBelow(file);
+    const bytes = entry.isFile() ? meanwhile(() => fs.readFileSync(file)) : undefined;
+    if (bytes) yield [file, bytes];
+  }
 }
 
 // quipu as a running process whose output is awaited line by line. `env`: more of its environment;
