@@ -97,9 +97,10 @@ test('timeouts: the package gives up and asks again while the turn runs', async 
     (options, key) => openai(server, options).responses.create({ model: 'openai/knots', input: key }, { headers: headers(key) }),
   ];
   for (const [i, ask] of asks.entries()) {
-    const late = await thrown(ask({ timeout: 300, maxRetries: 0 }, `key ${i}`));
-    assert.match(late.constructor.name, /APIConnectionTimeoutError/);
+    // Not before the model is asked, also on a busy machine.
+    const late = thrown(ask({ timeout: 2000, maxRetries: 0 }, `key ${i}`));
     const request = await model.asked();
+    assert.match((await late).constructor.name, /APIConnectionTimeoutError/);
     const again = ask({}, `key ${i}`);
     await request.answer('at last');
     const answer = await again;
@@ -142,8 +143,9 @@ test("Anthropic's tool runner and stream events; aborting ends a stateless call"
   const aborted = client.messages.stream({ model: 'openai/knots', max_tokens: 9, messages: [user('hello')] });
   const ended = thrown(aborted.done());
   const request = await model.asked();
+  const text = new Promise((resolve) => aborted.once('text', resolve));
   await request.say('one ');
-  await new Promise((resolve) => aborted.once('text', resolve));
+  await text;
   aborted.abort();
   assert.match((await ended).constructor.name, /APIUserAbortError/);
   let over = false;

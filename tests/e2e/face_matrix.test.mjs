@@ -177,7 +177,7 @@ test('agents: images, errors, cancel, timeouts, retries, a restart in the middle
   await stopped.completed.catch(() => {});
   await running.answer('two'); // the turn goes on
 
-  const late = thrown(runner(server, { timeout: 300 }).run(agent, 'hello'));
+  const late = thrown(runner(server, { timeout: 2000 }).run(agent, 'hello')); // not before the model is asked
   const slow = await model.asked();
   assert.match((await late).message, /timed out/i);
   await slow.answer('too late');

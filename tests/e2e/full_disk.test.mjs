@@ -94,7 +94,7 @@ test('after kill -9 on a full disk a server reads, deletes, and takes writes aga
   expectAll(data, contexts); // the first command finishes what the kill cut short, and frees a part of the journal
   fill(dir);
   const server = await serve(t, { data });
-  assert.match(server.process.stderr, /level=error feature=reserve msg="the disk is (nearly )?full/);
+  await server.process.logged(/level=error feature=reserve msg="the disk is (nearly )?full/);
   await server.refuses(503, 'FULL', /the disk is full: delete contexts or other files/, 'GET', '/readyz');
   assert.equal((await server.expect(200, 'GET', `/v1/contexts/${contexts[1].id}/messages`)).messages.length > 0, true);
   assert.equal((await post(server, contexts[1].id, 'x'.repeat(9000))).body.error.code, 'FULL');

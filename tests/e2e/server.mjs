@@ -13,7 +13,10 @@ export async function serve(t, { data = path.join(tempDir(t), 'data'), args = []
   const line = await process.next();
   const url = /^quipu serves (http:\/\/127\.0\.0\.1:\d+)$/.exec(line)?.[1];
   assert.ok(url, `the readiness line, not ${line}\n${process.stderr}`);
-  return new Server(process, url, data);
+  const server = new Server(process, url, data);
+  // A connection that is closed after such a time may be closed just when the next request is sent.
+  if (args.includes('--timeout') && Number(args[args.indexOf('--timeout') + 1]) < 10) server.always = { connection: 'close' };
+  return server;
 }
 
 export class Server {
@@ -28,7 +31,7 @@ export class Server {
   async ask(method, target, body, headers = {}) {
     const answer = await fetch(this.url + target, {
       method,
-      headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
+      headers: { ...this.always, ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
       body: body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
     });
     const text = await answer.text();

@@ -190,6 +190,20 @@ function fill(dir) {
 
 const full = /no space left|accepts no writes/i;
 
+// Acts until it goes well; the model is asked then, and only then.
+async function whenThereIsRoom(model, act) {
+  const asked = model.asked();
+  let answer;
+  await until(async () => {
+    const turn = act();
+    const first = await Promise.race([turn, asked]);
+    if (first.status === undefined) await first.answer('Hello.');
+    answer = await turn;
+    return answer.status === 200;
+  }, () => answer?.text);
+  return answer;
+}
+
 test('Scenario: Persistence failure handling (a message that cannot be saved)', async (t) => {
   const dir = mountSmall(t);
   if (!dir) return t.skip('a tmpfs cannot be mounted here');
@@ -209,14 +223,7 @@ test('Scenario: Persistence failure handling (a message that cannot be saved)', 
   assert.equal(model.line.come.length, 0, 'the model was not asked');
 
   fs.rmSync(path.join(dir, 'filler'));
-  let turn;
-  await until(async () => {
-    turn = chat.act('send_message', { content: 'kept' });
-    const first = await Promise.race([turn, model.asked()]);
-    if (first.status === undefined) await first.answer('Hello.');
-    return (await turn).status === 200;
-  });
-  const body = (await turn).body;
+  const { body } = await whenThereIsRoom(model, () => chat.act('send_message', { content: 'kept' }));
   assert.equal(body.state, 'Idle');
   assert.deepEqual(script(body).slice(-2), ['user: kept', 'assistant: Hello.']);
   await server.stop('SIGKILL');
@@ -241,14 +248,7 @@ test('Scenario: Persistence failure handling (in the middle of a turn)', async (
   assert.equal(failed.state, 'Failed');
   assert.equal(failed.messages[0].text, 'hi');
   fs.rmSync(path.join(dir, 'filler'));
-  let again;
-  await until(async () => {
-    const retry = chat.act('retry', {});
-    const first = await Promise.race([retry, model.asked()]);
-    if (first.status === undefined) await first.answer('Hello.');
-    again = await retry;
-    return again.status === 200;
-  });
+  const again = await whenThereIsRoom(model, () => chat.act('retry', {}));
   assert.equal(again.body.state, 'Idle');
   assert.equal(script(again.body).at(-1), 'assistant: Hello.');
   const restarted = chat.on(await restart(t, server, 'SIGKILL'));
