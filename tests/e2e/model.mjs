@@ -7,13 +7,13 @@ import http from 'node:http';
 const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
 
 // What is waited for comes long before that, or never.
-export const patience = 30_000;
+export const patience = 60_000;
 
 // The same promise, which fails with a sentence instead of never.
 export function soon(promise, sentence) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`nothing came: ${sentence()}`)), patience);
+    timer = setTimeout(() => reject(new Error(`nothing came: ${sentence()}`)), patience).unref(); // nobody may wait any more
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
