@@ -34,14 +34,22 @@ export const exit = {
   STOPPED: 16,
 };
 
-// What is done when a test ends, the newest first: a process ends before its directory is removed.
+// What is done when a test ends, the newest first: a process ends before its directory is removed. All of it is done, also
+// when a part of it fails: a process that is left would keep this one.
 const ends = new WeakMap();
 
 export function atEnd(t, end) {
   if (!ends.has(t)) {
     ends.set(t, []);
     t.after(async () => {
-      for (const one of ends.get(t).reverse()) await one();
+      const failures = [];
+      for (const one of ends.get(t).reverse())
+        try {
+          await one();
+        } catch (error) {
+          failures.push(error);
+        }
+      if (failures.length > 0) throw failures[0];
     });
   }
   ends.get(t).push(end);

@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Model } from '../e2e/model.mjs';
-import { Chat, restart, serveTurns } from '../e2e/turns.mjs';
+import { freePort } from '../e2e/pages.mjs';
+import { Chat, restart, serveTurns, until } from '../e2e/turns.mjs';
 import { closeBrowser, open, openPage, see, send, stateIs } from './browser.mjs';
 
 after(closeBrowser);
@@ -44,6 +45,7 @@ test('a new conversation is created by its first message, and the answer is Mark
   assert.equal(await answer.locator('td').nth(3).innerText(), '10');
   await answer.locator('.hljs-keyword').first().waitFor();
   await answer.locator('math').nth(1).waitFor();
+  await answer.locator('input[type=checkbox]').nth(1).waitFor();
   assert.equal(await answer.locator('input[type=checkbox]').count(), 2);
   // Thinking is there, and closed.
   assert.equal(await answer.locator('details.thinking').evaluate((one) => one.open), false);
@@ -51,11 +53,11 @@ test('a new conversation is created by its first message, and the answer is Mark
   await see(page, 'Let me think about knots.');
   // The list has it, by its first words.
   await page.locator('.conversation', { hasText: 'What is a quipu?' }).waitFor();
-  assert.match(await page.title(), /What is a quipu/);
+  await page.waitForFunction(() => document.title.includes('What is a quipu'));
   // Code can be copied.
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await answer.locator('.code button').click();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /def tie/);
+  await until(async () => /def tie/.test(await page.evaluate(() => navigator.clipboard.readText())));
 });
 
 test('an answer streams, settled blocks keep their nodes, and stop keeps what arrived', async (t) => {
@@ -106,7 +108,7 @@ test('edit and regenerate make branches, and arrows lead back', async (t) => {
 });
 
 test('drafts survive a reload, and a failed send loses nothing', async (t) => {
-  const server = await serveTurns(t);
+  const server = await serveTurns(t, { port: await freePort() });
   const chat = await Chat.create(server, { title: 'Drafts' });
   const other = await Chat.create(server, { title: 'Other' });
   const { page, profile } = await open(t, server, `#/c/${chat.id}`);
@@ -123,7 +125,7 @@ test('drafts survive a reload, and a failed send loses nothing', async (t) => {
   await page.locator('.composer-area .notice', { hasText: 'The server cannot be reached' }).waitFor();
   assert.equal(await page.inputValue('#composer'), 'half a thought');
   // It is back: nothing says any more that it is not, and the text is still there.
-  await restart(t, server, 'SIGKILL', { port: server.port });
+  await restart(t, server, 'SIGKILL');
   await page.locator('.composer-area .notice').waitFor({ state: 'detached' });
   assert.equal(await page.inputValue('#composer'), 'half a thought');
   assert.ok(other.id);
@@ -193,6 +195,7 @@ test('a picture is pasted or dropped, shown and sent', async (t) => {
   assert.equal(await attached.count(), 0);
   assert.equal(await give('drop', 9), true);
   await see(page, 'at most 8 images');
+  await attached.nth(7).waitFor();
   assert.equal(await attached.count(), 8);
   for (let n = 8; n > 0; n--) await page.getByRole('button', { name: `Remove image ${n}` }).click();
   assert.equal(await give('paste', 1), true);
@@ -220,8 +223,12 @@ test('two tabs of one conversation show the same answer from one stream', async 
   await asked.say('all of them.');
   await asked.end();
   for (const one of [page, second, third]) await see(one, 'Seen in all of them.');
-  const statuses = await Promise.all([page, second, third].map((one) => one.locator('.chat').getAttribute('data-status')));
-  assert.equal(statuses.filter((status) => status === 'open').length, 1, `one stream, not ${statuses}`);
+  // A tab that has not asked for a stream yet also says "open".
+  let statuses;
+  await until(async () => {
+    statuses = await Promise.all([page, second, third].map((one) => one.locator('.chat').getAttribute('data-status')));
+    return statuses.filter((status) => status === 'open').length === 1;
+  }, () => `one stream, not ${statuses}`);
   // The holder leaves: another tab goes on.
   const holder = [page, second, third][statuses.indexOf('open')];
   await holder.close();

@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Model } from '../e2e/model.mjs';
-import { Chat, makeWorkspace, restart, serveTurns, until } from '../e2e/turns.mjs';
+import { freePort } from '../e2e/pages.mjs';
+import { Chat, makeWorkspace, restart, serveTurns, stored, until } from '../e2e/turns.mjs';
 import { closeBrowser, open, openPage, openProfile, see, send, stateIs } from './browser.mjs';
 
 after(closeBrowser);
@@ -29,17 +30,16 @@ test('a reload in the middle of an answer shows all of it', async (t) => {
 
 test('a server that is killed in the middle of an answer comes back, and nothing is lost', async (t) => {
   const model = await Model.start(t);
-  const server = await serveTurns(t, { env: model.env });
+  const server = await serveTurns(t, { env: model.env, port: await freePort() });
   const chat = await Chat.create(server, { title: 'Killed' });
   const { page, profile } = await open(t, server, `#/c/${chat.id}`, { expected: [/ERR_|net::|Failed to fetch|status of 50/] });
   await send(page, 'Go');
   const asked = await model.asked();
   await asked.say('What arrived before the crash. ');
   await see(page, 'What arrived before the crash.');
-  // The event log is saved every 100 ms: wait until the piece is in it.
-  await page.waitForTimeout(300);
-  const again = await restart(t, server, 'SIGKILL', { port: server.port });
-  assert.equal(again.port, server.port);
+  // What was streamed is durable a moment after it was told.
+  await until(() => stored(server.data, 'What arrived before the crash.'));
+  await restart(t, server, 'SIGKILL');
   await see(page, 'The server stopped in the middle of the turn');
   await see(page, 'What arrived before the crash.');
   await see(page, 'The answer was interrupted here');
@@ -157,7 +157,7 @@ test('edited arguments run as edited, and "always" stores a rule and says which'
   await stateIs(page, 'Idle');
   assert.equal((await server.expect(200, 'GET', '/v1/tools/rules')).rules.length, 1);
   await send(page, 'write once more');
-  await page.waitForFunction(() => document.querySelectorAll('.message.user').length >= 2);
+  await page.locator('.message.assistant', { hasText: 'Written.' }).nth(accepts ? 2 : 1).waitFor();
   await stateIs(page, 'Idle');
   assert.equal(await page.locator('.approval').count(), 0);
 });

@@ -122,6 +122,9 @@ test('focus and open disclosures survive scrolling', async (t) => {
   await chat.send('One');
   for (let n = 0; n < 6; n++) await chat.send(`Then ${n}`);
   const { page } = await open(t, server, `#/c/${chat.id}`);
+  // It opens at its end: not before that is over can one go to the beginning.
+  await page.locator('.message.assistant', { hasText: 'Long text.' }).first().waitFor();
+  await settled(page);
   await page.locator('.thread').evaluate((box) => (box.scrollTop = 0));
   await page.locator('details.thinking summary').click();
   await see(page, 'A thought to open.');

@@ -129,8 +129,12 @@ for (const colorScheme of ['light', 'dark'])
     await judge(page, 'compare');
     await page.keyboard.press('Escape');
     await page.goto(`${server.url}/#/c/${compacted.id}`);
-    await page.locator('.compaction summary').first().click();
-    await page.getByRole('button', { name: 'Edit summary' }).waitFor();
+    // The row may be drawn again while it is clicked.
+    await until(async () => {
+      if (await page.getByRole('button', { name: 'Edit summary' }).isVisible()) return true;
+      await page.locator('.compaction summary').first().click();
+      return false;
+    });
     await judge(page, 'compaction');
     await page.locator('.gauge').click();
     await page.locator('.legend li').first().waitFor();

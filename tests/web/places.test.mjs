@@ -26,7 +26,7 @@ test('rename, delete with undo, and search that jumps to a message on another br
   await page.getByLabel('Title').fill(title);
   await page.keyboard.press('Enter');
   await page.locator('.conversation', { hasText: title }).waitFor();
-  assert.equal((await server.expect(200, 'GET', `${chat.at}?messages=none`)).title, title);
+  await until(async () => (await server.expect(200, 'GET', `${chat.at}?messages=none`)).title === title);
   const remove = async () => {
     const doomed = page.locator('.conversation', { hasText: 'To delete' });
     await doomed.hover();
@@ -65,6 +65,7 @@ test('find in the conversation, outline, and the cord', async (t) => {
   await page.keyboard.press('Control+Shift+L');
   await page.locator('.outline button', { hasText: 'the red cord' }).click();
   await page.locator('.row.found', { hasText: 'the red cord' }).waitFor();
+  await page.locator('.knot.user').nth(2).waitFor({ state: 'attached' });
   assert.equal(await page.locator('.knot.user').count(), 3);
   await page.locator('.cord-touch').focus();
   await page.keyboard.press('End');
@@ -105,7 +106,9 @@ test('the tree shows every branch: switch, label, compare, delete', async (t) =>
   await page.getByRole('button', { name: 'Actions for better' }).click();
   await page.getByRole('menuitem', { name: 'Delete branch' }).click();
   await page.locator('.branch-name', { hasText: 'better' }).waitFor({ state: 'detached' });
-  assert.deepEqual((await server.expect(200, 'GET', `${chat.at}?messages=none`)).branches.map((branch) => branch.name), ['main']);
+  let left;
+  await until(async () => (left = (await server.expect(200, 'GET', `${chat.at}?messages=none`)).branches.map((branch) => branch.name)).length === 1, () => String(left));
+  assert.deepEqual(left, ['main']);
 });
 
 test('prompts: create, edit, use on a branch, delete with undo', async (t) => {
@@ -127,7 +130,7 @@ test('prompts: create, edit, use on a branch, delete with undo', async (t) => {
   await page.getByRole('menuitem', { name: 'Model and prompt' }).click();
   await page.getByLabel('System prompt of the branch').selectOption('brief');
   await page.locator('.prompt-text', { hasText: 'Be very brief.' }).waitFor();
-  assert.equal((await server.expect(200, 'GET', `${chat.at}/branches/main`)).system_prompt_id, 'brief');
+  await until(async () => (await server.expect(200, 'GET', `${chat.at}/branches/main`)).system_prompt_id === 'brief');
   await page.goto(`${server.url}/#/prompts`);
   await page.getByRole('button', { name: 'Delete Brief' }).click();
   await page.locator('.card').waitFor({ state: 'detached' });
@@ -194,9 +197,10 @@ test('the palette and shortcuts reach everything, and settings are kept', async 
   await page.getByLabel('Command or conversation').fill('settings');
   await page.keyboard.press('Enter');
   await page.getByLabel('Dark', { exact: true }).check();
-  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  const dark = () => page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
+  await dark();
   await page.reload();
-  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  await dark();
   await page.keyboard.press('Control+Shift+O');
   await send(page, 'By keys alone');
   await stateIs(page, 'Idle');
