@@ -173,9 +173,13 @@ test_a_hanging_command_is_killed_with_its_children(void **state)
 
   (void)state;
   tool_rig_init(&rig, (struct qp__tools_options){ 0 });
-  answer = tool_call(&rig, "run_command",
-                     "{\"command\":\"echo before; trap '' TERM; sleep 1000 & echo $! > pid; wait\","
-                     "\"timeout\":1}");
+  assert_non_null(tool_start(&rig, "run_command",
+                             "{\"command\":\"echo before; trap '' TERM; sleep 1000 & "
+                             "echo $! > pid.new; mv pid.new pid; wait\",\"timeout\":1}",
+                             0, &answer));
+  while (!tool_has(&rig, "work/pid")) /* the loop stands, and with it the time of the command */
+    (void)usleep(1000);
+  tool_wait(&rig, &answer.done);
   assert_int_equal(answer.outcome, QP__TOOL_TIMEOUT);
   assert_true(answer.is_error);
   assert_true(json_is_true(json_object_get(answer.value, "timed_out")));
@@ -449,35 +453,58 @@ start(uv_loop_t *loop, struct talk *t, const char *script)
   assert_int_equal(qp__process_start(loop, &spec, &t->process, NULL), QP_OK);
 }
 
+/* The first line, which says that the script has got so far. */
+static void
+await_line(uv_loop_t *loop, const struct talk *t)
+{
+  while (!strchr(t->output[1], '\n'))
+    assert_true(uv_run(loop, UV_RUN_ONCE));
+}
+
+static void
+expect_end(uv_loop_t *loop, const struct talk *t, const char *output, int code, int signal)
+{
+  while (!t->ended)
+    assert_true(uv_run(loop, UV_RUN_ONCE) || t->ended);
+  assert_string_equal(output, t->output[1] + strlen(t->output[1]) - strlen(output));
+  assert_int_equal(t->code, code);
+  assert_int_equal(t->signal, signal);
+}
+
 static void
 test_stopping_closes_the_input_then_asks_then_kills(void **state)
 {
-  static const struct {
-    const char *script, *output;
-    int code, signal;
-  } rows[] = {
-    { "cat; echo bye", "hello\nbye\n", 0, 0 },
-    { "cat > /dev/null; trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done", "asked\n", 5,
-      0 },
-    { "trap '' TERM; while :; do sleep 0.01; done", "", -1, SIGKILL },
-  };
+  const uint64_t grace = 200;
+  struct talk t;
   uv_loop_t loop;
+  uint64_t asked;
+  long supervisor;
 
   (void)state;
   (void)signal(SIGPIPE, SIG_IGN);
   assert_int_equal(uv_loop_init(&loop), 0);
-  for (size_t i = 0; i < COUNT(rows); i++) {
-    struct talk t;
+  start(&loop, &t, "cat; echo bye");
+  assert_int_equal(qp__process_write_line(t.process, "hello", 5, NULL), QP_OK);
+  qp__process_stop(t.process, 60000);
+  expect_end(&loop, &t, "hello\nbye\n", 0, 0);
 
-    start(&loop, &t, rows[i].script);
-    assert_int_equal(qp__process_write_line(t.process, "hello", 5, NULL), QP_OK);
-    qp__process_stop(t.process, i == 0 ? 5000 : 200);
-    while (!t.ended)
-      assert_true(uv_run(&loop, UV_RUN_ONCE) || t.ended);
-    assert_string_equal(t.output[1], rows[i].output);
-    assert_int_equal(t.code, rows[i].code);
-    assert_int_equal(t.signal, rows[i].signal);
-  }
+  start(&loop, &t,
+        "trap 'echo asked; exit 5' TERM; echo $PPID; cat > /dev/null; "
+        "while :; do sleep 0.01; done");
+  await_line(&loop, &t);
+  supervisor = strtol(t.output[1], NULL, 10);
+  qp__process_stop(t.process, grace);
+  asked = uv_now(&loop) + grace;
+  while (uv_now(&loop) < asked)
+    assert_true(uv_run(&loop, UV_RUN_ONCE));
+  while (is_alive(supervisor)) /* the loop stands: it is not killed, however long it takes */
+    (void)usleep(1000);
+  expect_end(&loop, &t, "\nasked\n", 5, 0);
+
+  start(&loop, &t, "trap '' TERM; echo deaf; while :; do sleep 0.01; done");
+  await_line(&loop, &t);
+  qp__process_stop(t.process, grace);
+  expect_end(&loop, &t, "deaf\n", -1, SIGKILL);
   assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
   assert_int_equal(uv_loop_close(&loop), 0);
 }
@@ -520,12 +547,11 @@ test_a_supervisor_keeps_no_copy_of_our_memory(void **state)
   memset(ours, 7, much);
   assert_int_equal(uv_loop_init(&loop), 0);
   start(&loop, &t, "echo $PPID; cat");
-  while (!strchr(t.output[1], '\n'))
-    assert_true(uv_run(&loop, UV_RUN_ONCE));
+  await_line(&loop, &t);
   do { /* it drops its memory when the child runs already */
     kb = dirty_kb(t.output[1]);
   } while (kb > 16 << 10);
-  qp__process_stop(t.process, 5000);
+  qp__process_stop(t.process, 60000);
   while (!t.ended)
     assert_true(uv_run(&loop, UV_RUN_ONCE) || t.ended);
   assert_int_equal(t.code, 0);
@@ -547,10 +573,10 @@ test_writing_to_a_child_that_has_gone_is_harmless(void **state)
   assert_non_null(much);
   (void)signal(SIGPIPE, SIG_IGN);
   assert_int_equal(uv_loop_init(&loop), 0);
-  start(&loop, &t, "exec 0<&-; echo closed; sleep 0.2");
-  while (!*t.output[1])
-    assert_true(uv_run(&loop, UV_RUN_ONCE));
+  start(&loop, &t, "exec 0<&-; echo closed; exec sleep 1000");
+  await_line(&loop, &t);
   assert_int_equal(qp__process_write_line(t.process, much, 100000, NULL), QP_OK);
+  qp__process_kill(t.process, SIGKILL);
   while (!t.ended)
     assert_true(uv_run(&loop, UV_RUN_ONCE) || t.ended);
   /* One that does not read holds up no more than a bounded amount. */

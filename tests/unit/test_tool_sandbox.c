@@ -343,7 +343,11 @@ test_a_daemon_ends_with_its_command(void **state)
         "echo many",
         "many");
   tool_put(&rig, "work/run.sh", DAEMON "sleep 1000");
-  answer = tool_call(&rig, "run_command", "{\"command\":[\"bash\",\"run.sh\"],\"timeout\":2}");
+  assert_non_null(tool_start(&rig, "run_command",
+                             "{\"command\":[\"bash\",\"run.sh\"],\"timeout\":1}", 0, &answer));
+  while (!tool_has(&rig, "work/pid")) /* the loop stands, and with it the time of the command */
+    (void)usleep(1000);
+  tool_wait(&rig, &answer.done);
   assert_int_equal(answer.outcome, QP__TOOL_TIMEOUT);
   assert_string_equal(get(&answer, "signal"), "SIGKILL");
   tool_answer_release(&answer);
