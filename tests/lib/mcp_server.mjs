@@ -53,8 +53,10 @@ const tools = {
     throw new Error('a protocol error');
   },
   big: (a) => text('x'.repeat(a.bytes)),
+  // With `until` it waits for a file of that name, too.
   slow: async (a) => {
     await wait(a.ms);
+    while (a.until && !fs.existsSync(a.until)) await wait(5);
     return text(`waited ${a.ms}`);
   },
   image: () => ({ content: [{ type: 'text', text: 'a picture' }, { type: 'image', data: 'AAAA', mimeType: 'image/png' }] }),

@@ -231,9 +231,10 @@ test_hanging_and_cancelled_calls(void **state)
     assert_string_equal(other.text, "waited 300");
     tool_answer_release(&hanging);
     tool_answer_release(&other);
-    if (m < 2) {
+    for (bool told = m == 2; !told;) { /* the notice has a connection of its own */
       other = tool_call(&h.rig, "mcp__far__cancelled", "{}");
-      assert_int_not_equal(strcmp(other.text, "[]"), 0);
+      assert_false(other.is_error);
+      told = strcmp(other.text, "[]") != 0;
       tool_answer_release(&other);
     }
     release(&h);
