@@ -24,6 +24,7 @@
 #define HELLO STREAM_HEAD TWO_EVENTS LAST_EVENTS
 #define HELLO_LOG "start id=c model=m\ntext 0 \"Hel\"\ntext 0 \"lo\"\nstop 1 stop\ndone\n"
 #define KEY "sk-very-secret"
+#define PATIENCE_MS 60000
 
 static uv_loop_t loop;
 static struct qp__llm_engine *engine;
@@ -117,7 +118,7 @@ run_until_done(struct listener *l)
 
 static void
 add_provider(struct qp__llm_providers *p, const char *name, const char *protocol, const char *path,
-             int64_t wait)
+             int64_t first_byte, int64_t idle)
 {
   char url[128];
   static const char *const headers[] = { "anthropic-beta: one,two", NULL };
@@ -126,9 +127,9 @@ add_provider(struct qp__llm_providers *p, const char *name, const char *protocol
                                         .base_url = url,
                                         .key = KEY,
                                         .headers = headers,
-                                        .connect_ms = 2000,
-                                        .first_byte_ms = wait,
-                                        .idle_ms = wait };
+                                        .connect_ms = PATIENCE_MS,
+                                        .first_byte_ms = first_byte,
+                                        .idle_ms = idle };
 
   (void)snprintf(url, sizeof(url), "%s%s", server.url, path);
   assert_int_equal(qp__llm_providers_add(p, &spec, NULL), QP_OK);
@@ -142,9 +143,10 @@ set_up(void **state)
   assert_int_equal(uv_loop_init(&loop), 0);
   llm_server_start(&server, &loop);
   memset(&providers, 0, sizeof(providers));
-  add_provider(&providers, "openai", "openai", "/v1/", 20000);
-  add_provider(&providers, "anthropic", "anthropic", "/v1", 20000);
-  add_provider(&providers, "hasty", "openai", "", 60);
+  add_provider(&providers, "openai", "openai", "/v1/", PATIENCE_MS, PATIENCE_MS);
+  add_provider(&providers, "anthropic", "anthropic", "/v1", PATIENCE_MS, PATIENCE_MS);
+  add_provider(&providers, "hasty", "openai", "", 60, PATIENCE_MS);
+  add_provider(&providers, "hasty_later", "openai", "", PATIENCE_MS, 60);
   question = llm_messages("[{\"role\":\"user\",\"text\":\"q\"}]", &question_count);
   assert_int_equal(llm_engine_open(&loop, &engine), QP_OK);
   return 0;
@@ -388,7 +390,7 @@ silence_ends_a_call(void **state)
   server.stop_after = strlen(STREAM_HEAD ONE_EVENT);
   server.answer = HELLO;
   listener_init(&l);
-  start(&l, "hasty");
+  start(&l, "hasty_later");
   run_until_done(&l);
   assert_string_equal(l.log.data, "start id=c model=m\ntext 0 \"Hel\"\nfault timeout\n");
   qp__buf_release(&l.log);
