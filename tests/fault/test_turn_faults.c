@@ -132,13 +132,15 @@ test_a_refused_cancel_loses_nothing_that_was_streamed(void **state)
     struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE, .text = bytes_of("hello") };
     struct qp_action cancel = { .kind = QP_ACTION_CANCEL, .wait = true };
     struct turn_rig rig;
+    struct turn_answer sent;
     struct turn_answer answer;
 
     turn_rig_init(&rig, f, SLOW_SCRIPT);
     rig.options.flush_ms = 600000;
     turn_rig_start(&rig);
     turn_listen(&rig, 0);
-    turn_begin(&rig, &send, &answer);
+    turn_begin(&rig, &send, &sent);
+    turn_wait(&sent);
     turn_hear(&rig, "three");
     alloc_fault_arm(n);
     if (turn_try(&rig, &cancel, &answer) == QP_OK)
