@@ -3,6 +3,7 @@
  * and the syncs are shared. Meanwhile another thread cancels some turns, and subscribers disconnect
  * and reconnect. Also for the thread sanitizer. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "provider.h"
 #include "quipu/turns.h"
@@ -320,6 +321,35 @@ make_crowd(struct crowd *crowd, struct fixture *f)
   help(crowd, create_all);
 }
 
+/* ---- a disk ---- */
+
+#define SYNC_MS 2
+
+static const struct qp__os *quick;
+
+/* Where a sync costs nothing, on a file system in memory, nobody comes meanwhile who could share the
+ * next one. */
+static int
+slow_fdatasync(void *self, int fd)
+{
+  (void)usleep(SYNC_MS * 1000);
+  return quick->fdatasync(self, fd);
+}
+
+static void
+watch_a_disk(struct fixture *f)
+{
+  static struct qp__os slow;
+
+  watch_calls(f);
+  close_store(f);
+  quick = f->os;
+  slow = *quick;
+  slow.fdatasync = slow_fdatasync;
+  f->os = &slow;
+  open_store(f);
+}
+
 static void
 test_a_thousand_streams_at_once(void **state)
 {
@@ -333,8 +363,8 @@ test_a_thousand_streams_at_once(void **state)
                                        .provider_count = 1 };
   struct crowd crowd;
 
-  if (has(f, NEEDS_DIRECTORY))
-    watch_calls(f);
+  if (has(f, NEEDS_DIRECTORY) && !f->driver->flags)
+    watch_a_disk(f);
   make_crowd(&crowd, f);
   provider_start(&provider, answer, NULL);
   provider_hold(&provider, crowd.count);
@@ -343,13 +373,13 @@ test_a_thousand_streams_at_once(void **state)
   for (size_t i = 0; i < crowd.count; i++)
     OK(qp_engine_subscribe(crowd.engine, &crowd.list[i].id, 0, on_event, &crowd.list[i],
                            &crowd.list[i].sub, &failure));
-  if (has(f, NEEDS_DIRECTORY))
+  if (f->fault)
     count_calls_to(f, NULL);
   help(&crowd, send_all);
   look_after(&crowd);
   /* A turn has at least five commits. */
-  if (has(f, NEEDS_DIRECTORY) && !f->driver->flags)
-    assert_true(calls_of(f, QP__SLOT_FDATASYNC) < 3 * crowd.count);
+  if (f->fault)
+    assert_in_range(calls_of(f, QP__SLOT_FDATASYNC), 1, 3 * crowd.count);
   assert_int_equal(crowd.well, crowd.count);
   assert_int_equal(provider.peak, crowd.count);
   assert_int_equal(provider_requests(&provider), crowd.count);
