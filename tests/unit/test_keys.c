@@ -95,20 +95,20 @@ check(struct qp__keys *keys, const char *text)
 }
 
 /* The simulated clock goes on with every look at it, so the file is looked at again before long; it
- * may be another thread that does. */
+ * may be another thread that does, and how often we look until it runs is not known. The runner has
+ * the time limit. */
 static void
 wait_for(struct qp__keys *keys, const char *text, enum qp__key_verdict wanted)
 {
-  for (int i = 0; i < 1000000 && check(keys, text) != wanted; i++)
+  while (check(keys, text) != wanted)
     (void)sched_yield();
-  assert_int_equal(check(keys, text), wanted);
 }
 
 /* Likewise until so many errors were logged. */
 static void
 wait_for_errors(const struct rig *x, struct qp__keys *keys, int wanted)
 {
-  for (int i = 0; i < 1000000 && x->errors < wanted; i++) {
+  while (x->errors < wanted) {
     (void)check(keys, "");
     (void)sched_yield();
   }
