@@ -274,21 +274,43 @@ test_an_answer_of_many_megabytes_in_one_piece(void **state)
   "{\"mcpServers\":{\"s\":{\"command\":\"node\",\"args\":[\"" TEST_LIB "/mcp_server.mjs\",\"" mode \
   "\"]}}}"
 
+/* A server that says its lines whatever it is asked. The engine waits five seconds for it, and a
+ * shell has begun long before that also where Node.js has not. */
+static char *
+script_of_server(void)
+{
+  static const char script[] =
+      "read l; echo '{\"id\":1,\"error\":{\"code\":-1,\"message\":\"no\"}}'; "
+      "read l; echo '{\"id\":2,\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":"
+      "{\"tools\":{}}}}'; read l; "
+      "read l; echo '{\"id\":3,\"result\":{\"tools\":[{\"name\":\"echo\",\"inputSchema\":{}}]}}'; "
+      "read l";
+  json_t *servers = json_pack("{s:{s:{s:s, s:[s, s]}}}", "mcpServers", "s", "command", "/bin/sh",
+                              "args", "-c", script);
+  char *text = json_dumps(servers, 0);
+
+  assert_non_null(text);
+  json_decref(servers);
+  return text;
+}
+
 /* A message that is sent as soon as the engine is there has the tools of its servers. */
 static void
 test_the_first_question_waits_for_the_tools(void **state)
 {
   struct shop shop = { .answers = NULL };
+  char *servers = script_of_server();
   struct turn_rig rig;
 
   turn_rig_init(&rig, *state, NULL);
-  rig.options.mcp_json = MCP("legacy");
+  rig.options.mcp_json = servers;
   open_shop(&shop, &rig, "openai");
   turn_rig_start(&rig);
   assert_string_equal(turn_send(&rig, "echo").state, "Idle");
   assert_non_null(strstr(shop.asked[0], "__echo\""));
   turn_rig_release(&rig);
   close_shop(&shop);
+  free(servers);
 }
 
 /* A server that dies keeps nobody waiting, and neither does a cancel. */
