@@ -68,6 +68,12 @@ const bans = [
     why: 'files, clocks and random bytes pass through struct qp__os of os/os.h',
   },
   {
+    names: words('json_copy json_deep_copy'),
+    where: under('src'),
+    except: inFile('src/base/json.c'),
+    why: 'it loses elements when memory runs out; use the function of base/json.h',
+  },
+  {
     names: words(`printf vprintf fprintf vfprintf puts fputs putchar fputc putc perror exit _exit
       abort`),
     where: under('src'),
@@ -130,6 +136,8 @@ function checkForm(file, lines, slashes) {
     if (/\s$/.test(line)) complain(file, i + 1, 'white space at the end of the line');
     if (columns > maxColumns)
       complain(file, i + 1, `the line has ${columns} columns; at most ${maxColumns} are allowed`);
+    if (file.startsWith('src/') && /"[^"]*\bs:[so]\*/.test(line))
+      complain(file, i + 1, 'json_pack() leaves such a field out when memory runs out; use qp__json_pack_set() and "?"');
     if (/\b(TODO|FIXME|XXX)\b/.test(line)) complain(file, i + 1, 'an unfinished place; finish it');
   });
   for (const line of slashes) complain(file, line, 'a // comment; write /* */');

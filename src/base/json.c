@@ -2,6 +2,7 @@
  * json_write.c writes it. */
 #include "base/json.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -10,18 +11,39 @@
 
 /* ---- copying ---- */
 
-json_t *
-qp__json_copy(const json_t *value)
+/* A new array or object; `element` makes each of its elements. */
+static json_t *
+copy_elements(const json_t *value, json_t *(*element)(json_t *))
 {
   json_t *copy = json_is_array(value) ? json_array() : json_object();
   void *iter = json_object_iter((json_t *)value); /* jansson's iterators take no const */
   int bad = !copy;
 
   for (size_t i = 0; i < json_array_size(value) && !bad; i++)
-    bad = json_array_append(copy, json_array_get(value, i));
+    bad = json_array_append_new(copy, element(json_array_get(value, i)));
   for (; iter && !bad; iter = json_object_iter_next((json_t *)value, iter))
-    bad = json_object_set_nocheck(copy, json_object_iter_key(iter), json_object_iter_value(iter));
+    bad = json_object_set_new_nocheck(copy, json_object_iter_key(iter),
+                                      element(json_object_iter_value(iter)));
   return qp__json_built(copy, bad);
+}
+
+static json_t *
+copy_deeply(json_t *value)
+{
+  return qp__json_deep_copy(value);
+}
+
+json_t *
+qp__json_copy(const json_t *value)
+{
+  return copy_elements(value, json_incref);
+}
+
+json_t *
+qp__json_deep_copy(const json_t *value)
+{
+  return json_is_array(value) || json_is_object(value) ? copy_elements(value, copy_deeply)
+                                                       : json_deep_copy(value);
 }
 
 /* ---- reading fields ---- */
@@ -170,6 +192,24 @@ qp__json_built(json_t *value, bool bad)
     return value;
   json_decref(value);
   return NULL;
+}
+
+json_t *
+qp__json_pack_set(const char *format, ...)
+{
+  va_list args;
+  json_t *object;
+  const char *key;
+  json_t *value;
+  void *next;
+
+  va_start(args, format);
+  object = json_vpack_ex(NULL, 0, format, args);
+  va_end(args);
+  json_object_foreach_safe (object, next, key, value)
+    if (json_is_null(value))
+      (void)json_object_del(object, key);
+  return object;
 }
 
 json_t *

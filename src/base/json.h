@@ -46,8 +46,10 @@ enum qp_rc qp__json_write_string(struct qp__buf *out, const char *s, size_t n);
 json_t *qp__json_take(struct qp__buf *b);
 
 /* A new array or object that shares the elements of `value`; NULL: out of memory. (jansson's own
- * copy function loses elements when memory runs out.) */
+ * copy functions lose elements when memory runs out.) */
 json_t *qp__json_copy(const json_t *value);
+/* A copy that shares nothing; NULL: out of memory, or `value` is NULL. */
+json_t *qp__json_deep_copy(const json_t *value);
 
 /* The position of an object for error messages: `what` begins the message, `path` precedes the name
  * of the field: "", "tool_result." or "tool_calls[2].". */
@@ -106,6 +108,9 @@ enum qp_rc qp__field_time(const struct qp__place *at, const json_t *object, cons
 /* For functions that build a value: `value`, or NULL if `bad`, because memory ran out on the way.
  * Then the value is released. */
 json_t *qp__json_built(json_t *value, bool bad);
+/* json_pack() of an object, without the fields that are null: use "s?" for text that may be
+ * missing. (With "s*" jansson also leaves a field out when memory runs out, without an error.) */
+json_t *qp__json_pack_set(const char *format, ...);
 /* Appends `item` to an array, which owns it then. Returns the array. If one of them is NULL or
  * memory runs out, the array is released and the result is NULL. */
 json_t *qp__json_push(json_t *array, json_t *item);

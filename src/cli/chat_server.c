@@ -141,7 +141,7 @@ enum qp_rc
 cli_server_create(struct chat_http *http, const char *model, const char *title, struct qp_uuid *id,
                   struct qp_err *err)
 {
-  json_t *body = json_pack("{s:s*, s:s*}", "model_id", model, "title", title);
+  json_t *body = qp__json_pack_set("{s:s?, s:s?}", "model_id", model, "title", title);
   json_t *answer = NULL;
   enum qp_rc rc = cli_http_send(http, "POST", "/v1/contexts", body, &answer, err);
 
@@ -369,11 +369,11 @@ strings(const char *const *list, size_t count)
 }
 
 static json_t *
-uuid_or_none(const struct qp_uuid *id)
+uuid_or_null(const struct qp_uuid *id)
 {
   char text[QP_UUID_TEXT];
 
-  return qp_uuid_is_none(id) ? NULL : json_string(qp_uuid_text(id, text));
+  return qp_uuid_is_none(id) ? json_null() : json_string(qp_uuid_text(id, text));
 }
 
 /* The parts of a message; NULL: out of memory. */
@@ -400,18 +400,17 @@ static json_t *
 action_body(const struct qp_action *a)
 {
   bool approves = a->kind == QP_ACTION_APPROVE_TOOLS;
-  json_t *content = a->message ? message_content(a->message) : NULL;
+  json_t *content = a->message    ? message_content(a->message)
+                    : a->text.len ? json_stringn(a->text.data, a->text.len)
+                                  : json_null();
 
-  if (!content && a->text.len)
-    content = json_stringn(a->text.data, a->text.len);
-  if (!content && (a->message || a->text.len))
-    return NULL;
-  return json_pack("{s:o*, s:o*, s:s*, s:s*, s:o*, s:o*, s:s*, s:o*}", "content", content,
-                   a->kind == QP_ACTION_COMPACT ? "up_to" : "message_id", uuid_or_none(&a->target),
-                   "instructions", a->instructions, "branch", a->branch, "approved",
-                   approves ? strings(a->approved, a->approved_count) : NULL, "denied",
-                   approves ? strings(a->denied, a->denied_count) : NULL, "reason", a->reason,
-                   "always", a->always ? json_true() : NULL);
+  return qp__json_pack_set("{s:o, s:o, s:s?, s:s?, s:o, s:o, s:s?, s:o}", "content", content,
+                           a->kind == QP_ACTION_COMPACT ? "up_to" : "message_id",
+                           uuid_or_null(&a->target), "instructions", a->instructions, "branch",
+                           a->branch, "approved",
+                           approves ? strings(a->approved, a->approved_count) : json_null(),
+                           "denied", approves ? strings(a->denied, a->denied_count) : json_null(),
+                           "reason", a->reason, "always", a->always ? json_true() : json_null());
 }
 
 static enum qp_rc

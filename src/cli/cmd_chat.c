@@ -165,7 +165,7 @@ with_preview(const json_t *look, json_t *call)
 {
   const json_t *pending = json_object_get(json_object_get(look, "state_detail"), "pending");
   const char *id = cli_metadata_text(call, "id");
-  json_t *copy = json_copy(call);
+  json_t *copy = qp__json_copy(call);
   json_t *one;
   size_t i;
 

@@ -3,6 +3,7 @@
  * call the model that writes the summary. */
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/chat_server.h"
 #include "cli/cli.h"
 #include "cli/link.h"
@@ -156,12 +157,12 @@ make_action(struct compact *c, const char **action, json_t **body, struct qp_err
     *body = json_pack("{s:s}", "message_id", text);
   } else if (v[OPT_UNDO] || v[OPT_REDO]) {
     *action = v[OPT_UNDO] ? "undo_compact" : "redo_compact";
-    *body = json_pack("{s:s*}", "branch", v[OPT_BRANCH]);
+    *body = qp__json_pack_set("{s:s?}", "branch", v[OPT_BRANCH]);
   } else {
     *action = "compact";
-    *body = json_pack("{s:s*, s:s*, s:s*, s:b}", "branch", v[OPT_BRANCH], "up_to",
-                      text[0] ? text : NULL, "instructions", v[OPT_INSTRUCTIONS], "dry_run",
-                      v[OPT_DRY_RUN] != NULL);
+    *body = qp__json_pack_set("{s:s?, s:s?, s:s?, s:b}", "branch", v[OPT_BRANCH], "up_to",
+                              text[0] ? text : NULL, "instructions", v[OPT_INSTRUCTIONS], "dry_run",
+                              v[OPT_DRY_RUN] != NULL);
   }
   return *body ? QP_OK : cli_fail_nomem(err);
 }

@@ -203,7 +203,7 @@ qp__value_check_depth(const char *what, const json_t *value, size_t above, struc
 bool
 qp__value_copy(const json_t *value, json_t **out)
 {
-  *out = value ? json_deep_copy(value) : NULL;
+  *out = value ? qp__json_deep_copy(value) : NULL;
   return *out || !value;
 }
 

@@ -149,13 +149,13 @@ translate_part(const json_t *part)
   const char *detail = qp__json_text(json_is_object(image) ? image : part, "detail");
 
   if ((is(type, "image_url") || is(type, "input_image")) && url)
-    return json_pack("{s:s, s:s, s:s*}", "type", "image", "url", url, "detail", detail);
+    return qp__json_pack_set("{s:s, s:s, s:s?}", "type", "image", "url", url, "detail", detail);
   if ((is(type, "input_text") || is(type, "output_text")) && qp__json_text(part, "text"))
     return json_pack("{s:s, s:O}", "type", "text", "text", json_object_get(part, "text"));
   if (is(type, "thinking") && json_object_get(part, "thinking"))
-    return json_pack("{s:s, s:O, s:s*}", "type", "thinking", "text",
-                     json_object_get(part, "thinking"), "signature",
-                     qp__json_text(part, "signature"));
+    return qp__json_pack_set("{s:s, s:O, s:s?}", "type", "thinking", "text",
+                             json_object_get(part, "thinking"), "signature",
+                             qp__json_text(part, "signature"));
   if (is(type, "image") && json_object_get(part, "source"))
     return image_of_source(part);
   return json_incref((json_t *)part);

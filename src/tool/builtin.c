@@ -314,7 +314,7 @@ start_job(struct qp__builtins *b, const struct qp__builtin *builtin, json_t *arg
   struct qp__tool_job *job = qp__alloc0(1, sizeof(*job));
 
   if (job && b->tools->policy && qp__policy_looks_at(b->tools->policy, builtin->tool.name)) {
-    job->visiting = json_deep_copy(arguments);
+    job->visiting = qp__json_deep_copy(arguments);
     job->verdict = qp__tools_judge_call(b->tools, &builtin->tool, arguments, NULL);
     if (!job->visiting) {
       qp__free(job);

@@ -256,8 +256,9 @@ new_rule(struct qp__grants *g, const char *owner, const json_t *call)
     return NULL;
   qp__hex_encode(id, number, sizeof(number));
   id[8] = '\0';
-  rule = json_pack("{s:s, s:s*, s:O, s:O}", "id", id, "owner", owner, "tool",
-                   json_object_get(call, "tool"), "arguments", json_object_get(call, "arguments"));
+  rule = qp__json_pack_set("{s:s, s:s?, s:O, s:O}", "id", id, "owner", owner, "tool",
+                           json_object_get(call, "tool"), "arguments",
+                           json_object_get(call, "arguments"));
   return qp__json_built(rule, qp__json_set_time(rule, "created_at", g->os->now_ms(g->os->self)));
 }
 

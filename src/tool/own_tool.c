@@ -253,8 +253,8 @@ check(const struct qp_tool_spec *spec, struct qp_err *err)
                              &parameters, err);
   if (rc)
     return rc;
-  list = json_pack("[{s:s, s:s*, s:o}]", "name", spec->name, "description", spec->description,
-                   "parameters", parameters);
+  list = json_pack("[o]", qp__json_pack_set("{s:s, s:s?, s:o}", "name", spec->name, "description",
+                                            spec->description, "parameters", parameters));
   rc = list ? qp__client_tools_check("the tool", list, err) : qp__fail_nomem(err, "a tool");
   json_decref(list);
   return rc;

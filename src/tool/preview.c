@@ -10,7 +10,7 @@
 static json_t *
 arguments_only(const char *error)
 {
-  return json_pack("{s:s, s:s*}", "kind", "arguments", "error", error);
+  return qp__json_pack_set("{s:s, s:s?}", "kind", "arguments", "error", error);
 }
 
 /* ---- files ---- */

@@ -418,10 +418,10 @@ enum qp_rc
 qp__action_key_result(struct qp__actor *t, struct qp__action_request *request, struct qp_err *err)
 {
   char id[QP_UUID_TEXT];
-  json_t *result =
-      json_pack("{s:s, s:s, s:s*, s:s*}", "action", qp_action_name(request->a.kind), "digest",
-                request->digest, "branch", request->branch, "message",
-                qp_uuid_is_none(&request->saved) ? NULL : qp_uuid_text(&request->saved, id));
+  json_t *result = qp__json_pack_set(
+      "{s:s, s:s, s:s?, s:s?}", "action", qp_action_name(request->a.kind), "digest",
+      request->digest, "branch", request->branch, "message",
+      qp_uuid_is_none(&request->saved) ? NULL : qp_uuid_text(&request->saved, id));
   struct qp__buf text;
   char *copy;
 

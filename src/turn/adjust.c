@@ -332,7 +332,7 @@ make_pins(struct qp_context *context, const struct qp_uuid *id, bool pin)
 {
   struct qp__view *v = qp__view_get(context);
   const json_t *old = json_object_get(v->meta->extra, "pins");
-  json_t *list = json_is_array(old) ? json_deep_copy(old) : json_array();
+  json_t *list = json_is_array(old) ? qp__json_deep_copy(old) : json_array();
   char text[QP_UUID_TEXT];
 
   qp__view_unref(v);
@@ -358,7 +358,8 @@ qp__adjustment_take(struct qp__actor *t, struct qp__action_request *request,
   out->type = "compaction";
   if (!a) {
     out->patch = make_pins(t->context, &request->a.target, request->a.kind == QP_ACTION_PIN);
-    out->line = json_pack("{s:s, s:s, s:s*}", "action", word_of(request->a.kind), "message_id",
+    out->line =
+        qp__json_pack_set("{s:s, s:s, s:s?}", "action", word_of(request->a.kind), "message_id",
                           qp_uuid_text(&request->a.target, message), "branch", request->branch);
     return out->patch && out->line ? QP_OK : qp__fail_nomem(err, "an action");
   }

@@ -175,7 +175,7 @@ qp__round_load_previews(struct qp__actor *t, const json_t *pending, struct qp_er
 
     if (!call || !json_is_object(preview))
       continue;
-    copy = json_deep_copy(preview); /* the metadata belongs to other threads too */
+    copy = qp__json_deep_copy(preview); /* the metadata belongs to other threads too */
     if (!copy)
       return qp__fail_nomem(err, "the tool calls of an answer");
     set_preview(call, copy);

@@ -24,7 +24,7 @@ qp__compaction_state(struct qp_context *context)
 {
   struct qp__view *v = qp__view_get(context);
   const json_t *state = json_object_get(v->meta->extra, "compaction");
-  json_t *copy = json_is_object(state) ? json_deep_copy(state) : json_object();
+  json_t *copy = json_is_object(state) ? qp__json_deep_copy(state) : json_object();
 
   qp__view_unref(v);
   return copy;

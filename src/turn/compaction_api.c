@@ -95,7 +95,7 @@ marks_array(struct qp_context *context, const struct qp__view *v, uint32_t head)
 
     if (!list || !mark_holds(context, head, mark))
       continue;
-    item = json_deep_copy(mark);
+    item = qp__json_deep_copy(mark);
     item =
         qp__json_built(item, item && json_object_set(item, "after", json_object_get(item, "last")));
     list = qp__json_push(list, item);
@@ -219,7 +219,7 @@ figures(struct qp_engine *e, struct qp_context *context, const struct qp__view *
     estimate(e, context, v, head, mark, &asked);
     return qp__window_object(&asked, branch, &none, asked.budget.used.value, QP__ORIGIN_ESTIMATE);
   }
-  copy = json_deep_copy(stored);
+  copy = qp__json_deep_copy(stored);
   used = json_integer_value(json_object_get(stored, "used"));
   used += (json_int_t)((path_bytes(context, head) - path_bytes(context, at)) / TOKEN_BYTES);
   return qp__json_built(copy, copy && json_object_set_new(copy, "used", json_integer(used)));

@@ -277,8 +277,9 @@ make_digest(struct qp__action_request *request, const struct qp_action *a, struc
 {
   crypto_generichash_state state;
   uint8_t hash[16];
-  json_t *rest = json_pack("{s:s, s:s*, s:s*, s:[], s:[]}", "action", qp_action_name(a->kind),
-                           "branch", a->branch, "reason", a->reason, "approved", "denied");
+  json_t *rest =
+      qp__json_pack_set("{s:s, s:s?, s:s?, s:[], s:[]}", "action", qp_action_name(a->kind),
+                        "branch", a->branch, "reason", a->reason, "approved", "denied");
   struct qp__buf text;
   char *message = NULL;
   size_t len = 0;
@@ -552,20 +553,17 @@ parse_text(const char *what, const char *text)
 static json_t *
 tool_object(const struct qp_engine *e, const struct qp__tool *tool)
 {
-  json_t *schema = parse_text("a schema", tool->schema);
-  json_t *hints = parse_text("hints", tool->ui_hints);
+  const char *verdict = qp__verdict_name(qp__tools_judge(e->tools, tool->name, "{}", NULL));
+  json_t *object =
+      qp__json_pack_set("{s:s, s:s?, s:s, s:s, s:s}", "name", tool->name, "title", tool->title,
+                        "description", tool->description ? tool->description : "", "source",
+                        tool->source, "display_preference", qp_display_name(tool->display));
 
-  if (!schema || !hints) {
-    json_decref(schema);
-    json_decref(hints);
-    return NULL;
-  }
-  return json_pack("{s:s, s:s*, s:s, s:s, s:s, s:o, s:b, s:s, s:o}", "name", tool->name, "title",
-                   tool->title, "description", tool->description ? tool->description : "", "source",
-                   tool->source, "display_preference", qp_display_name(tool->display), "ui_hints",
-                   hints, "changes", tool->changes, "default",
-                   qp__verdict_name(qp__tools_judge(e->tools, tool->name, "{}", NULL)), "schema",
-                   schema);
+  return qp__json_built(
+      object, json_object_set_new(object, "ui_hints", parse_text("hints", tool->ui_hints)) ||
+                  json_object_set_new(object, "changes", json_boolean(tool->changes)) ||
+                  qp__json_set_str(object, "default", verdict) ||
+                  json_object_set_new(object, "schema", parse_text("a schema", tool->schema)));
 }
 
 static json_t *

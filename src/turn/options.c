@@ -155,7 +155,7 @@ set_model(struct qp_engine *e, const char *model, struct qp_err *err)
 static enum qp_rc
 set_compaction(struct qp_engine *e, const struct qp_compaction_options *o, struct qp_err *err)
 {
-  json_t *value = json_pack("{s:s*, s:s*}", "mode", o->mode, "summarizer", o->summarizer);
+  json_t *value = qp__json_pack_set("{s:s?, s:s?}", "mode", o->mode, "summarizer", o->summarizer);
   unsigned recall = o->recall_tokens == UINT_MAX ? 0 : o->recall_tokens;
   bool bad =
       !value ||

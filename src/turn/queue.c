@@ -97,7 +97,7 @@ read_queue(struct qp_context *context, json_t **out, struct qp_err *err)
 {
   struct qp__view *v = qp__view_get(context);
   const json_t *stored = json_object_get(v->meta->extra, field);
-  json_t *copy = json_is_array(stored) ? json_deep_copy(stored) : json_array();
+  json_t *copy = json_is_array(stored) ? qp__json_deep_copy(stored) : json_array();
 
   qp__view_unref(v);
   *out = copy;
@@ -316,7 +316,8 @@ append_entry(struct editing *e, const struct qp_queue_spec *spec, const struct q
   (void)qp_uuid_text(id, text);
   (void)snprintf(result, sizeof(result),
                  "{\"action\":\"queue\",\"digest\":\"%s\",\"message\":\"%s\"}", digest, text);
-  entry = json_pack("{s:s, s:s*, s:O}", "id", text, "branch", spec->branch, "message", message);
+  entry =
+      qp__json_pack_set("{s:s, s:s?, s:O}", "id", text, "branch", spec->branch, "message", message);
   if (!entry || qp__json_set_time(entry, "created_at", qp__engine_now_ms(e->engine)) ||
       json_array_append(e->queue, entry)) {
     json_decref(entry);
@@ -610,7 +611,7 @@ send_entry(struct qp__actor *t, const json_t *entry, struct sending *s, struct q
                               .kind = QP_ACTION_SEND_MESSAGE,
                               .context = t->id,
                               .branch = json_string_value(json_object_get(entry, "branch")) };
-  json_t *value = json_deep_copy(json_object_get(entry, "message"));
+  json_t *value = qp__json_deep_copy(json_object_get(entry, "message"));
   struct qp_message *message = NULL;
   enum qp_rc rc = value ? qp__message_from_value("a queued message", value, &message, err)
                         : qp__fail_nomem(err, "a queue");

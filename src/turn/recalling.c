@@ -404,7 +404,7 @@ static int
 set_recall(struct job *j)
 {
   struct qp_message *m = j->request->message;
-  json_t *metadata = m->metadata ? json_deep_copy(m->metadata) : json_object();
+  json_t *metadata = m->metadata ? qp__json_deep_copy(m->metadata) : json_object();
   json_t *found = json_pack("{s:s%, s:O}", "text", j->text.data, j->text.len, "hits", j->hits);
   struct qp__buf text;
   struct qp_err err;

@@ -243,11 +243,11 @@ decisions_object(const struct qp__actor *t)
     if (call->approval == QP_APPROVAL_PENDING)
       continue;
     good = json_object_set_new(object, call->id,
-                               json_pack("{s:s, s:s*, s:b, s:s*, s:s*}", "approval",
-                                         qp_approval_name(call->approval), "reason", call->reason,
-                                         "policy", call->by_policy, "base",
-                                         call->base[0] ? call->base : NULL, "arguments",
-                                         call->original ? call->arguments : NULL)) == 0;
+                               qp__json_pack_set("{s:s, s:s?, s:b, s:s?, s:s?}", "approval",
+                                                 qp_approval_name(call->approval), "reason",
+                                                 call->reason, "policy", call->by_policy, "base",
+                                                 call->base[0] ? call->base : NULL, "arguments",
+                                                 call->original ? call->arguments : NULL)) == 0;
   }
   return qp__json_built(object, !good);
 }
@@ -304,9 +304,10 @@ make_detail(const struct qp__actor *t)
 
   if (to == QP_STATE_IDLE)
     return json_null();
-  detail = json_pack("{s:s*, s:I, s:I, s:I, s:f}", "branch", f->branch, "rounds",
-                     (json_int_t)f->count.rounds, "calls", (json_int_t)f->count.calls, "tokens",
-                     (json_int_t)f->count.tokens, "cost_usd", (double)f->count.cost / PICO);
+  detail =
+      qp__json_pack_set("{s:s?, s:I, s:I, s:I, s:f}", "branch", f->branch, "rounds",
+                        (json_int_t)f->count.rounds, "calls", (json_int_t)f->count.calls, "tokens",
+                        (json_int_t)f->count.tokens, "cost_usd", (double)f->count.cost / PICO);
   return qp__json_built(
       detail,
       (f->error.kind[0] && json_object_set_new(detail, "error", error_object(&f->error))) ||
@@ -397,9 +398,9 @@ add_message_line(struct qp__actor *t, const struct qp_message *message, int64_t 
   const char *call = qp_message_tool_result(message, &result) ? result.request_id : NULL;
 
   return qp__feed_add(&t->feed, "message",
-                      json_pack("{s:s, s:s, s:s*, s:s*}", "id", qp_uuid_text(&uuid, id), "role",
-                                qp_role_name(qp_message_role(message)), "branch",
-                                t->open->transition.facts.branch, "request_id", call),
+                      qp__json_pack_set("{s:s, s:s, s:s?, s:s?}", "id", qp_uuid_text(&uuid, id),
+                                        "role", qp_role_name(qp_message_role(message)), "branch",
+                                        t->open->transition.facts.branch, "request_id", call),
                       now, true, err);
 }
 
@@ -436,13 +437,14 @@ add_compaction_lines(struct qp__actor *t, int64_t now, struct qp_err *err)
 
   if (m->to.to == QP_STATE_COMPACTING)
     rc = qp__feed_add(&t->feed, "compact_started",
-                      json_pack("{s:s, s:s*}", "reason", reason_name(t->compact_reason), "branch",
-                                m->facts.branch),
+                      qp__json_pack_set("{s:s, s:s?}", "reason", reason_name(t->compact_reason),
+                                        "branch", m->facts.branch),
                       now, true, err);
   if (!rc && t->state == QP_STATE_COMPACTING && m->to.to == QP_STATE_FAILED)
     rc = qp__feed_add(&t->feed, "compact_failed",
-                      json_pack("{s:s*, s:s, s:s}", "branch", m->facts.branch, "reason",
-                                reason_name(t->compact_reason), "error", m->facts.error.message),
+                      qp__json_pack_set("{s:s?, s:s, s:s}", "branch", m->facts.branch, "reason",
+                                        reason_name(t->compact_reason), "error",
+                                        m->facts.error.message),
                       now, true, err);
   if (!rc && view && view->failed)
     rc = qp__feed_add(&t->feed, "compact_failed", json_incref(view->failed), now, true, err);

@@ -327,8 +327,8 @@ make_crowd(struct crowd *crowd, struct fixture *f)
 
 static const struct qp__os *quick;
 
-/* Where a sync costs nothing, on a file system in memory, nobody comes meanwhile who could share the
- * next one. */
+/* Where a sync costs nothing, on a file system in memory, nobody comes meanwhile who could share
+ * the next one. */
 static int
 slow_fdatasync(void *self, int fd)
 {

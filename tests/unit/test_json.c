@@ -395,6 +395,63 @@ fail_everywhere(const char *text, bool all)
   json_decref(want);
 }
 
+static json_t *
+copy_text(const char *text)
+{
+  json_t *value = NULL;
+  json_t *copy = NULL;
+
+  if (!qp__json_parse("test", bytes(text), &value, NULL))
+    copy = qp__json_deep_copy(value);
+  json_decref(value);
+  return copy;
+}
+
+static json_t *
+pack_some(const char *unused)
+{
+  (void)unused;
+  return qp__json_pack_set("{s:s, s:s?, s:s?, s:o, s:o}", "a", "1", "b", "2", "c", NULL, "d",
+                           json_null(), "e", json_string("5"));
+}
+
+/* All that was asked for, or nothing. */
+static void
+make_with_failures(json_t *(*make)(const char *), const char *text, const char *wanted)
+{
+  bool fired = true;
+  long n;
+
+  for (n = 1; fired; n++) {
+    json_t *value;
+
+    alloc_fault_arm(n);
+    value = make(text);
+    fired = alloc_fault_fired();
+    alloc_fault_disarm();
+    if (value) {
+      char *out = json_dumps(value, JSON_COMPACT);
+
+      assert_string_equal(out, wanted);
+      free(out);
+    } else {
+      assert_true(fired);
+    }
+    json_decref(value);
+  }
+  assert_true(n > 8);
+}
+
+static void
+test_json_copies_and_packs_all_or_nothing(void **state)
+{
+  static const char text[] = "{\"a\":[1,{\"b\":\"two\"},[]],\"c\":null,\"d\":3.5}";
+
+  (void)state;
+  make_with_failures(pack_some, NULL, "{\"a\":\"1\",\"b\":\"2\",\"e\":\"5\"}");
+  make_with_failures(copy_text, text, text);
+}
+
 /* The same value or QP_NOMEM, never half a value. */
 static void
 test_json_survives_every_failing_allocation(void **state)
@@ -474,6 +531,7 @@ main(void)
     cmocka_unit_test(test_json_numbers_do_not_follow_the_locale),
     cmocka_unit_test(test_json_field_readers),
     cmocka_unit_test(test_json_setters),
+    cmocka_unit_test(test_json_copies_and_packs_all_or_nothing),
     cmocka_unit_test(test_json_survives_every_failing_allocation),
   };
 

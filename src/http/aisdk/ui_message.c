@@ -76,8 +76,8 @@ qp__ui_message_read(struct qp__request *r, const json_t *ui, const char *at, jso
   if (!rc && !json_array_size(content))
     rc = qp__wish_refuse(r, err, at, "%s: the message is empty", at);
   if (!rc) {
-    *out =
-        json_pack("{s:s, s:O, s:{s:s*}}", "role", "user", "content", content, "metadata", "ui", id);
+    *out = json_pack("{s:s, s:O, s:o}", "role", "user", "content", content, "metadata",
+                     qp__json_pack_set("{s:s?}", "ui", id));
     rc = *out ? QP_OK : qp__fail_nomem(err, "a message");
   }
   json_decref(content);

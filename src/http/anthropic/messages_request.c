@@ -95,8 +95,8 @@ read_part(struct qp__request *r, const json_t *block, const char *at, json_t *pa
   else if (is_type(block, "image"))
     return add_image(r, block, at, parts, err);
   else if (is_type(block, "thinking") && json_is_string(thinking))
-    good = qp__wish_add(parts, json_pack("{s:s, s:O, s:s*}", "type", "thinking", "text", thinking,
-                                         "signature", signature));
+    good = qp__wish_add(parts, qp__json_pack_set("{s:s, s:O, s:s?}", "type", "thinking", "text",
+                                                 thinking, "signature", signature));
   else if (is_type(block, "redacted_thinking"))
     good = qp__wish_add(parts, json_incref((json_t *)block));
   else

@@ -68,7 +68,7 @@ qp__wish_text(const json_t *text)
 json_t *
 qp__wish_image(const char *url, const char *detail)
 {
-  return json_pack("{s:s, s:s, s:s*}", "type", "image", "url", url, "detail", detail);
+  return qp__json_pack_set("{s:s, s:s, s:s?}", "type", "image", "url", url, "detail", detail);
 }
 
 static bool
@@ -257,7 +257,7 @@ forward_metadata(json_t *body)
 
   if (!json_object_get(metadata, "quipu_context"))
     return true;
-  copy = json_copy((json_t *)metadata);
+  copy = qp__json_copy(metadata);
   (void)json_object_del(copy, "quipu_context");
   if (copy && !json_object_size(copy)) {
     json_decref(copy);
@@ -299,7 +299,7 @@ is_unsigned_thinking(const json_t *block)
 static json_t *
 forward_messages(const json_t *messages)
 {
-  json_t *all = json_copy((json_t *)messages);
+  json_t *all = qp__json_copy(messages);
   bool good = all != NULL;
 
   for (size_t i = 0; good && i < json_array_size(all); i++) {
@@ -311,11 +311,11 @@ forward_messages(const json_t *messages)
       if (!is_unsigned_thinking(json_array_get(content, k)))
         continue;
       if (!kept)
-        kept = json_copy((json_t *)content);
+        kept = qp__json_copy(content);
       good = kept && json_array_remove(kept, k) == 0;
     }
     if (good && kept) {
-      json_t *copy = json_copy((json_t *)message);
+      json_t *copy = qp__json_copy(message);
 
       good = copy && json_object_set(copy, "content", kept) == 0 &&
              json_array_set_new(all, i, json_incref(copy)) == 0;
@@ -333,7 +333,7 @@ forward_messages(const json_t *messages)
 json_t *
 qp__wish_forward(const struct qp__wish *w)
 {
-  json_t *body = json_copy((json_t *)w->body);
+  json_t *body = qp__json_copy(w->body);
 
   if (body && forward_metadata(body) &&
       (strcmp(w->protocol, "anthropic") != 0 ||

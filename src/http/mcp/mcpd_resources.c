@@ -51,8 +51,8 @@ qp__mcpd_resource_list(struct qp__mcpd_call *c, json_t **out, struct qp_err *err
   for (size_t i = 0; !bad && i < json_array_size(contexts); i++)
     bad = json_array_append_new(array, describe(json_array_get(contexts, i)));
   *out = bad ? NULL
-             : json_pack("{s:O, s:s*}", "resources", array, "nextCursor",
-                         qp__json_text(page, "next_cursor"));
+             : qp__json_pack_set("{s:O, s:s?}", "resources", array, "nextCursor",
+                                 qp__json_text(page, "next_cursor"));
   json_decref(array);
   json_decref(page);
   return *out ? QP_OK : qp__fail_nomem(err, "a response");

@@ -227,7 +227,7 @@ save(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
     return qp__fail(err, QP_INVALID, "\"text\" is missing: the text of the message");
   rc = qp__quota_bytes(c->r, err);
   if (!rc && !id) {
-    rc = set_body(c->r, json_pack("{s:s*}", "title", argument(c, "title", NULL)), err);
+    rc = set_body(c->r, qp__json_pack_set("{s:s?}", "title", argument(c, "title", NULL)), err);
     if (!rc)
       rc = qp__mcpd_run(c, qp__h_context_create, NULL, NULL, &created, err);
     id = qp__json_text(created, "id");
@@ -250,10 +250,10 @@ branch(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
     return qp__fail(err, QP_INVALID, "\"id\" or \"name\" is missing");
   rc = qp__quota_bytes(c->r, err);
   if (!rc)
-    rc = set_body(
-        c->r,
-        json_pack("{s:s, s:s*}", "name", argument(c, "name", NULL), "at", argument(c, "at", NULL)),
-        err);
+    rc = set_body(c->r,
+                  qp__json_pack_set("{s:s, s:s?}", "name", argument(c, "name", NULL), "at",
+                                    argument(c, "at", NULL)),
+                  err);
   return rc ? rc : qp__mcpd_run(c, qp__h_branch_fork, id, NULL, out, err);
 }
 

@@ -145,8 +145,8 @@ plan_input(struct qp__request *r, const struct qp__response_wish *w, const char 
     return qp__fail_nomem(err, "the input");
   rc = qp__face_settings(r, &w->wish, w->server_tools, plan->send, err);
   if (!rc && !qp__wish_set(json_object_get(plan->send, "metadata"), "response",
-                           json_pack("{s:O, s:I, s:s*}", "echo", w->echo, "inputs",
-                                     (json_int_t)inputs, "branch", branch)))
+                           qp__json_pack_set("{s:O, s:I, s:s?}", "echo", w->echo, "inputs",
+                                             (json_int_t)inputs, "branch", branch)))
     rc = qp__fail_nomem(err, "the input");
   return rc;
 }

@@ -178,8 +178,9 @@ read_approval(struct qp__request *r, const json_t *item, const char *at,
                            at);
   if (!w->approvals)
     w->approvals = json_array();
-  if (!qp__wish_add(w->approvals, json_pack("{s:s, s:O, s:s*}", "call", id + 5, "approve", approve,
-                                            "reason", qp__json_text(item, "reason"))))
+  if (!qp__wish_add(w->approvals,
+                    qp__json_pack_set("{s:s, s:O, s:s?}", "call", id + 5, "approve", approve,
+                                      "reason", qp__json_text(item, "reason"))))
     return qp__fail_nomem(err, "an item");
   return QP_OK;
 }
@@ -349,10 +350,12 @@ read_text(const json_t *text, struct qp__wish *w, struct qp_err *err)
   if (!format || is(qp__json_text(format, "type"), "text"))
     return QP_OK;
   if (is(qp__json_text(format, "type"), "json_schema"))
-    w->format = json_pack(
-        "{s:s, s:{s:s*, s:s*, s:O*, s:O*}}", "type", "json_schema", "json_schema", "name",
-        qp__json_text(format, "name"), "description", qp__json_text(format, "description"),
-        "schema", json_object_get(format, "schema"), "strict", json_object_get(format, "strict"));
+    w->format = json_pack("{s:s, s:o}", "type", "json_schema", "json_schema",
+                          qp__json_pack_set("{s:s?, s:s?, s:O?, s:O?}", "name",
+                                            qp__json_text(format, "name"), "description",
+                                            qp__json_text(format, "description"), "schema",
+                                            json_object_get(format, "schema"), "strict",
+                                            json_object_get(format, "strict")));
   else
     w->format = json_incref((json_t *)format);
   return w->format ? QP_OK : qp__fail_nomem(err, "the parameters");

@@ -341,7 +341,7 @@ change_branch(struct work *w, const struct qp_branch_change *b, struct qp_err *e
 static enum qp_rc
 patch_own(struct work *w, struct qp_err *err)
 {
-  json_t *patch = json_deep_copy(w->own->metadata);
+  json_t *patch = qp__json_deep_copy(w->own->metadata);
   enum qp_rc rc =
       patch ? qp__meta_patch_value(w->meta, patch, err) : qp__fail_nomem(err, "changing a context");
 
