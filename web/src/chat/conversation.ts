@@ -212,21 +212,21 @@ export class Conversation {
       return this.refreshing;
     }
     this.refreshing = (async () => {
-      do {
-        this.again = false;
-        try {
+      try {
+        do {
+          this.again = false;
           const state = await ask<State>(`${this.at}/state?last=12`);
           if (this.closed) return;
           if (state.branch !== this.now.branch) return void (await this.reload());
           this.take(state);
-        } catch (error) {
-          if (error instanceof Problem && error.status === 404) this.gone.value = true;
-          return; // the stream reports lost connections
-        }
-      } while (this.again);
+        } while (this.again);
+      } catch (error) {
+        if (error instanceof Problem && error.status === 404) this.gone.value = true; // the stream reports lost connections
+      } finally {
+        this.refreshing = null; // in the same step as the last look at `again`, so that no call is lost between them
+      }
     })();
-    await this.refreshing;
-    this.refreshing = null;
+    return this.refreshing;
   }
 
   async reload(): Promise<void> {
