@@ -164,7 +164,6 @@ qp__field_time(const struct qp__place *at, const json_t *object, const char *key
                struct qp_err *err)
 {
   json_t *v = qp__field_get(object, key);
-
   bool good =
       json_is_string(v) && !qp__time_parse(json_string_value(v), json_string_length(v), out);
 

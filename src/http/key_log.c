@@ -507,7 +507,8 @@ shared_key(const struct qp__key_name *key)
   return out;
 }
 
-/* Tells the store that the result is unknown. False: it could not be told, and is told later. */
+/* Records in the store that the result of the request is unknown. False: that failed, and
+ * report_lost() tries it again. */
 static bool
 lose_shared(struct qp__key_log *log, const struct qp__shared_key *key)
 {
@@ -533,7 +534,7 @@ take_lost(struct qp__key_log *log, struct qp__shared_key *key)
   return any;
 }
 
-/* Tells the store about keys that it could not be told about. */
+/* Records the keys for which that failed before. */
 static void
 report_lost(struct qp__key_log *log)
 {

@@ -35,7 +35,8 @@ struct qp__llm_codec {
   enum qp_rc (*take_whole)(struct qp__decoder *reader, json_t *body, struct qp_err *err);
   /* Reports the last events of a complete answer; may be NULL. */
   enum qp_rc (*finish)(struct qp__decoder *reader, struct qp_err *err);
-  void (*release)(struct qp__decoder *reader); /* frees what is not the decoder's; may be NULL */
+  /* Frees the fields that the protocol has added to the decoder; may be NULL. */
+  void (*release)(struct qp__decoder *reader);
 };
 
 extern const struct qp__llm_codec qp__codec_anthropic;

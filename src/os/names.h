@@ -1,4 +1,4 @@
-/* names.h - reads all names of a directory into a sorted list. */
+/* names.h - reads the names in a directory into a sorted list. */
 #ifndef QP_OS_NAMES_H
 #define QP_OS_NAMES_H
 
